@@ -48,7 +48,7 @@ std::optional<Engine::Charted> Engine::KeyOf(std::span<const Copy> copies) const
   for (const Phase& phase : schedule.phases) {
     if (phase.flows.pattern() == nullptr && !phase.flows.empty()) return std::nullopt;
     key.patterns.push_back(phase.flows.pattern());
-    const double bytes = phase.flows.empty() ? 0 : phase.flows.KindAt(0).bytes;
+    const double bytes = phase.flows.empty() ? 0 : phase.flows.kinds()[0].bytes;
     if (!phase.flows.empty() && bytes == 0) return std::nullopt;
     key.bytes.push_back(bytes * schedule.stretch);
     const bool pipelined = IsPipelined(phase);
@@ -133,7 +133,7 @@ bool Engine::MayWait(const Schedule& schedule) const {
 std::shared_ptr<const Engine::Course> Engine::ChartUnsolved(const Copy& copy, std::span<const Alone> phases) {
   auto course = std::make_shared<Course>();
   Course::Set& set = course->sets.emplace_back();
-  for (const Alone& phase : phases) set.phases.push_back({phase.latency, nullptr, phase.flows});
+  for (const Alone& phase : phases) set.phases.push_back({phase.latency, nullptr, phase.flows, phase.most});
   const std::vector<int>& last_phase = copy.schedule->last_phase;
   const auto last = static_cast<int>(phases.size()) - 1;
   course->together = std::all_of(last_phase.begin(), last_phase.end(), [last](int l) { return l == last; });

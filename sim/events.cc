@@ -120,7 +120,7 @@ void Engine::RunSet(const std::shared_ptr<Under>& under, size_t set, size_t numb
       const auto solve = [course = under->course, set, number] {
         return course->solve()->sets[set].phases[number].flows;
       };
-      flows_->BeginUnsolved(phase.flows_seconds, solve, std::move(ended), under->use);
+      flows_->BeginUnsolved(phase.flows_seconds, phase.most, solve, std::move(ended), under->use);
     }
     SettleSoon();
   });

@@ -19,6 +19,9 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 struct Flows::Group {
   FlowClasses classes;
   std::vector<std::vector<int>> zones = {};  // by link class
+  // Of one set: its solution alone, of some bundle, and that bundle's scale. Others differ by a factor.
+  std::shared_ptr<FlowSolution> alone = nullptr;
+  double scale = 1;
 };
 
 class Flows::Bundle : public LinkHistory::Shares {
@@ -72,7 +75,8 @@ struct Flows::Active {
   Done done = nullptr;                              // for that bundle
   std::vector<std::shared_ptr<Owner>> owners = {};  // by set, after a meeting
   size_t next = 0;                                  // step
-  Later solve = nullptr;                            // not null: it is unsolved, and the only active one
+  Later solve = nullptr;                            // not null: it is unsolved, and so are all active ones
+  double most = 0;                                  // of an unsolved one: as BeginUnsolved says
 };
 
 struct Flows::Rest {
@@ -153,8 +157,15 @@ Flows::BundlePtr Flows::SolveLike(const Bundle& like, double factor) {
 
 void Flows::SolveAlone(Bundle& bundle) {
   const FlowClasses& classes = bundle.group->classes;
-  ++solutions_;
-  bundle.solution = std::make_shared<FlowSolution>(classes, bundle.bytes);
+  Group& group = *bundle.group;
+  if (group.alone == nullptr) {
+    ++solutions_;
+    group.alone = std::make_shared<FlowSolution>(classes, bundle.bytes), group.scale = bundle.scale;
+    group.alone->Complete();
+  }
+  bundle.solution = bundle.scale == group.scale
+                        ? group.alone
+                        : std::make_shared<FlowSolution>(*group.alone, bundle.scale / group.scale);
   std::vector<double> ends(classes.classes.size());
   for (const FlowSolution::Step& step : bundle.solution->Complete()) {
     for (const auto& [c, rate] : step.rates) {
@@ -270,8 +281,10 @@ bool Flows::Settle() {
   return !held.empty();
 }
 
-void Flows::BeginUnsolved(double seconds, Later solve, Done done, int use) {
-  if (!actives_.empty() || history_ != nullptr) return BeginTogether(solve(), std::move(done), use);
+void Flows::BeginUnsolved(double seconds, double most, Later solve, Done done, int use) {
+  double together = most;
+  for (const auto& [number, active] : actives_) together += active.solve != nullptr ? active.most : kNever;
+  if ((!actives_.empty() && together > 1) || history_ != nullptr) return BeginTogether(solve(), std::move(done), use);
   ++begun_;
   const double begin = now_();
   actives_.emplace(next_, Active{.group = nullptr,
@@ -279,7 +292,8 @@ void Flows::BeginUnsolved(double seconds, Later solve, Done done, int use) {
                                  .bytes = {},
                                  .solution = nullptr,
                                  .done = std::move(done),
-                                 .solve = std::move(solve)});
+                                 .solve = std::move(solve),
+                                 .most = most});
   at_(begin + seconds, [this, number = next_] {
     const auto it = actives_.find(number);
     if (it == actives_.end() || it->second.solve == nullptr) return;  // it was solved, and ends by its steps
@@ -290,10 +304,20 @@ void Flows::BeginUnsolved(double seconds, Later solve, Done done, int use) {
   ++next_;
 }
 
-// Takes the steps that an unsolved bundle has made until now. If it ends now, that may begin another one.
+// If one of them ends now, that may begin another one.
 void Flows::SolveUnsolved() {
-  const uint64_t number = actives_.begin()->first;
-  Active& active = actives_.begin()->second;
+  while (true) {
+    const auto unsolved =
+        std::find_if(actives_.begin(), actives_.end(), [](const auto& a) { return a.second.solve != nullptr; });
+    if (unsolved == actives_.end()) return;
+    SolveUnsolved(unsolved);
+  }
+}
+
+// Takes the steps that it has made until now.
+void Flows::SolveUnsolved(Actives::iterator it) {
+  const uint64_t number = it->first;
+  Active& active = it->second;
   active.bundle = std::exchange(active.solve, nullptr)();
   active.group = active.bundle->group, active.solution = active.bundle->solution;
   for (const std::vector<int>& own : active.group->zones) {
@@ -311,7 +335,7 @@ void Flows::SolveUnsolved() {
 
 void Flows::Add(BundlePtr bundle, Done done, int use) {
   const AtWork at_work(sim::Part::kFlows);
-  while (actives_.size() == 1 && actives_.begin()->second.solve != nullptr) SolveUnsolved();
+  SolveUnsolved();
   ++begun_;
   if (history_ != nullptr && history_->RecordsAt(now_())) history_->Began(use, bundle);
   TWOFOLD_CHECK(!bundle->solution->known().empty(), "a bundle has flows");

@@ -10,7 +10,8 @@
 // that if they have as much left as before, up to the rounding of times. A solution is made as far as it is needed.
 //
 // Flows that have the network to themselves need no solution if it is known how long they take (phase_times.h). They
-// are solved when another bundle begins beside them.
+// are solved when another bundle begins beside them, unless it is known that together they overload no link: if each
+// has its own rate all the time, and the shares of a link that they take at most add up to no more than 1.
 //
 // Loads are kept for zones: sets of links that all bundles known so far load alike. A bundle that does not splits them.
 //
@@ -65,9 +66,11 @@ class Flows {
   void BeginTogether(BundlePtr bundle, Done done, int use = 0);
   bool Settle();
   // The same for flows that need `seconds` if nothing else is on the network meanwhile, which nobody has solved yet. If
-  // another bundle begins before they have ended, `solve` is called, once, and they go on from where they are.
+  // another bundle begins before they have ended, `solve` is called, once, and they go on from where they are; unless
+  // all are unsolved and their `most` add up to 1 or less. `most`: of any link's bandwidth, what the flows take of it
+  // at most; above 1 if the links do not let all of them have their own rates.
   using Later = std::function<BundlePtr()>;
-  void BeginUnsolved(double seconds, Later solve, Done done, int use = 0);
+  void BeginUnsolved(double seconds, double most, Later solve, Done done, int use = 0);
   // For the history alone: the bundle runs from `begin` on, and nothing else uses its links. Returns when it ends.
   double Record(const BundlePtr& bundle, double begin, int use);
 
@@ -94,6 +97,7 @@ class Flows {
   void AddOverfull(const Group& group, int link_class, double more, std::vector<int>& full) const;
   void Add(BundlePtr bundle, Done done, int use);
   void SolveUnsolved();
+  void SolveUnsolved(Actives::iterator it);
   void Take(uint64_t number);
   void TakeLater(uint64_t number, const Active& active);
   void Meet(uint64_t number, std::vector<int> full);

@@ -60,19 +60,22 @@ void LinkStates::Cross(std::span<const int> links, double bytes) {
   }
 }
 
-std::vector<LinkUse> LinkStates::Take() {
-  std::vector<LinkUse> uses;
-  for (const State& state : states_) {
-    if (state.links == 0) continue;
-    LinkUse& use = uses.emplace_back(LinkUse{.bandwidth = state.bandwidth});
-    for (size_t s = 0; s < sizes_.size(); ++s) {
-      if (state.flows[s] == 0) continue;
-      use.most = use.count == 0 ? sizes_[s] : std::max(use.most, sizes_[s]);
-      use.least = use.count == 0 ? sizes_[s] : std::min(use.least, sizes_[s]);
-      use.count += state.flows[s], use.bytes += state.flows[s] * sizes_[s];
-    }
+std::vector<LinkStates::Load> LinkStates::Loads() const {
+  std::vector<Load> loads;
+  for (const State& state : states_)
+    if (state.links > 0) loads.push_back({state.bandwidth, state.flows});
+  return loads;
+}
+
+LinkUse UseOf(const LinkStates::Load& load, std::span<const double> sizes) {
+  LinkUse use{.bandwidth = load.bandwidth};
+  for (size_t s = 0; s < sizes.size(); ++s) {
+    if (load.flows[s] == 0) continue;
+    use.most = use.count == 0 ? sizes[s] : std::max(use.most, sizes[s]);
+    use.least = use.count == 0 ? sizes[s] : std::min(use.least, sizes[s]);
+    use.count += load.flows[s], use.bytes += load.flows[s] * sizes[s];
   }
-  return uses;
+  return use;
 }
 
 }  // namespace twofold::sim

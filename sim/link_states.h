@@ -33,11 +33,16 @@ class LinkStates {
   void Start(std::vector<double> sizes);
   // A flow of one of the sizes crosses these links.
   void Cross(std::span<const int> links, double bytes);
-  // What the links that were crossed carry, each different load once.
-  std::vector<LinkUse> Take();
+  // What the links that were crossed carry, each different load once. Flows of the same kinds with other sizes have the
+  // same loads, as long as kinds of one size have one size.
+  using Counts = std::array<int, kMostSizes>;  // flows by size
+  struct Load {
+    double bandwidth;
+    Counts flows;
+  };
+  std::vector<Load> Loads() const;
 
  private:
-  using Counts = std::array<int, kMostSizes>;  // by size
   struct State {
     double bandwidth;
     Counts flows = {};
@@ -59,5 +64,7 @@ class LinkStates {
   std::vector<int> empty_;  // by bandwidth: the state without flows; 0: none yet
   absl::flat_hash_map<std::pair<double, Counts>, int> known_;
 };
+
+LinkUse UseOf(const LinkStates::Load& load, std::span<const double> sizes);
 
 }  // namespace twofold::sim

@@ -28,13 +28,19 @@ int Network::AddGroups(std::shared_ptr<const Ranks> groups, std::string name) {
 
 const Network::Groups& Network::GroupsOf(int number) {
   Listed& listed = groups_.at(number);
-  if (!listed.groups.empty()) return listed.groups;
+  if (listed.groups != nullptr) return *listed.groups;
+  const auto like = std::find_if(groups_.begin(), groups_.end(), [&listed](const auto& other) {
+    return other.second.groups != nullptr && *other.second.ranks == *listed.ranks;
+  });
+  if (like != groups_.end()) return *(listed.groups = like->second.groups);
+  auto groups = std::make_shared<Groups>();
   for (const std::vector<int>& ranks : *listed.ranks) {
-    Group& group = listed.groups.emplace_back();
+    Group& group = groups->emplace_back();
+    group.endpoints.reserve(ranks.size());
     for (int rank : ranks) group.endpoints.push_back(EndpointOf(rank));
     group.places = PlacesOf(engine_.topology(), group.endpoints);
   }
-  return listed.groups;
+  return *(listed.groups = std::move(groups));
 }
 
 bool Network::ShareNoLinks(int groups) {
@@ -189,7 +195,7 @@ std::shared_ptr<const Engine::Course> Network::ChartUnsolved(const Known& known,
     const PhaseTimes::Part part{phase, groups[0].endpoints};
     const PhaseTimes::Time time = times_.Bound({&part, 1});
     if (!time.exact) return nullptr;
-    alone.push_back({time.latency * schedule.stretch, (time.seconds - time.latency) * schedule.stretch});
+    alone.push_back({time.latency * schedule.stretch, (time.seconds - time.latency) * schedule.stretch, time.most});
   }
   return engine_.ChartUnsolved({known.schedules[0], groups[0].endpoints}, alone);
 }

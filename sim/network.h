@@ -158,7 +158,8 @@ class Network {
   struct Listed {
     std::shared_ptr<const Ranks> ranks;
     std::string name = {};
-    Groups groups = {};  // made when they first communicate
+    // Made when they first communicate. The same ranks may have several numbers: what is known of them is known once.
+    std::shared_ptr<const Groups> groups = nullptr;
   };
   const Groups& GroupsOf(int number);
   // A number for an all_to_all_v among these groups: equal for equal matrices. Forgets earlier ones when what is known

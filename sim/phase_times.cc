@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "sim/latency.h"
+#include "sim/rail_twins.h"
 #include "sim/sharing/fluid.h"
 
 namespace twofold::sim {
@@ -21,8 +22,8 @@ Pair PairOf(const PhaseTimes::Part& part, const Flow& f) {
 }
 
 bool HasNoBytes(const PhaseTimes::Part& part) {
-  const FlowList& flows = part.phase.flows;
-  return std::all_of(flows.begin(), flows.end(), [](const Flow& f) { return f.bytes == 0; });
+  const std::vector<Flow>& kinds = part.phase.flows.kinds();
+  return std::all_of(kinds.begin(), kinds.end(), [](const Flow& f) { return f.bytes == 0; });
 }
 
 // When flows end that begin together and have the links to themselves, each for itself.
@@ -163,10 +164,24 @@ PhaseTimes::Bounds PhaseTimes::BoundsOf(const Extremes& extremes, double factor,
   return bounds;
 }
 
-PhaseTimes::Pattern PhaseTimes::PatternOf(const Part& part) {
+PhaseTimes::Sizes PhaseTimes::SizesOf(const Part& part) const {
+  const FlowList& flows = part.phase.flows;
+  const RoutingPolicy policy = router_.options().policy;
+  Sizes sizes;
+  if (flows.pattern() == nullptr || (policy != RoutingPolicy::kDeterministic && policy != RoutingPolicy::kEcmp))
+    return sizes;
+  for (const Flow& kind : flows.kinds()) {
+    const auto known = std::find(sizes.bytes.begin(), sizes.bytes.end(), kind.bytes);
+    sizes.of.push_back(static_cast<size_t>(known - sizes.bytes.begin()));
+    if (known == sizes.bytes.end()) sizes.bytes.push_back(kind.bytes);
+  }
+  return sizes.bytes.size() <= LinkStates::kMostSizes ? sizes : Sizes();
+}
+
+PhaseTimes::Pattern PhaseTimes::PatternOf(const Part& part, const Sizes& sizes) {
   const FlowList& flows = part.phase.flows;
   const bool pipelined = IsPipelined(part.phase);
-  const double per_byte = 1 / flows[0].bytes;
+  const double per_byte = 1 / flows.kinds()[0].bytes;
   SequenceHash hash(flows.size());
   const auto add_kind = [&](const Flow& f) {
     // Shares that differ by rounding are equal: without the last 12 bits, rounded.
@@ -175,8 +190,19 @@ PhaseTimes::Pattern PhaseTimes::PatternOf(const Part& part) {
   };
   if (flows.pattern() != nullptr) {  // which is kept with what is known of it, so that no other has its address
     hash.Add(reinterpret_cast<uintptr_t>(flows.pattern().get()));
-    for (const int e : part.endpoints) hash.Add(static_cast<uint64_t>(e));
-    for (const Flow& f : flows.kinds()) add_kind(f);
+    const std::span<const int> all = part.endpoints;
+    for (size_t e = 0; e + 1 < all.size(); e += 2)
+      hash.Add(static_cast<uint64_t>(all[e]) << 32 | static_cast<uint64_t>(all[e + 1]));
+    hash.Add(static_cast<uint64_t>(all.back()));
+    for (size_t k = 0; k < flows.kinds().size(); ++k) {
+      const Flow& f = flows.kinds()[k];
+      if (sizes.of.empty()) {
+        add_kind(f);
+        continue;
+      }
+      hash.Add(sizes.of[k] << 1 ^ (f.bytes == 0 ? 1 : 0));
+      hash.Add(static_cast<uint64_t>(f.rail + 1) << 1 ^ (RouteCounts(part.phase, pipelined, f) ? 1 : 0));
+    }
     return hash.Get();
   }
   for (const Flow& f : flows) {
@@ -190,8 +216,9 @@ PhaseTimes::Pattern PhaseTimes::PatternOf(const Part& part) {
 // Where the bounds of several parts meet, it is unknown whether all of them take that long.
 PhaseTimes::Time PhaseTimes::Bound(std::span<const Part> parts) {
   const bool by_pattern = parts.size() == 1 && !router_.depends_on_load() && !parts[0].phase.flows.empty() &&
-                          parts[0].phase.flows[0].bytes > 0;
+                          parts[0].phase.flows.kinds()[0].bytes > 0;
   if (by_pattern) return BoundByPattern(parts[0]);
+  if (const auto nothing = parts.size() == 1 ? BoundOfNothing(parts[0]) : std::nullopt) return *nothing;
   std::shared_ptr<const Paths> paths = Route(parts);
   double limited = 0;
   std::vector<double> routes;
@@ -211,47 +238,84 @@ PhaseTimes::Time PhaseTimes::Bound(std::span<const Part> parts) {
           .paths = exact ? nullptr : std::move(paths)};
 }
 
-void PhaseTimes::CountPhase(const Part& part, std::vector<double>& routes) {
-  const FlowList& flows = part.phase.flows;
-  const RoutingPolicy policy = router_.options().policy;
-  std::vector<double> sizes;
-  if (flows.pattern() != nullptr && (policy == RoutingPolicy::kDeterministic || policy == RoutingPolicy::kEcmp)) {
-    for (const Flow& kind : flows.kinds())
-      if (std::find(sizes.begin(), sizes.end(), kind.bytes) == sizes.end()) sizes.push_back(kind.bytes);
+void PhaseTimes::CountPhase(const Part& part, const Sizes& sizes, Known& into) {
+  const bool by_size = !sizes.of.empty();
+  if (by_size) {
+    if (!states_) states_.emplace(topology_);
+    states_->Start(sizes.bytes);
+    if (const auto twins = RailTwins::Of(topology_, router_.options().policy, part.phase, part.endpoints)) {
+      twins->Cross(*states_);
+      into.by_kind = twins->Routes();
+      into.loads = states_->Loads();
+      return;
+    }
   }
-  if (sizes.empty() || sizes.size() > LinkStates::kMostSizes) {
-    List({&part, 1}, nullptr, routes, [&](size_t, const Flow& f, double share, int own, std::span<const int> links) {
-      if (f.bytes > 0) Count(links, f.bytes * share, own);
-    });
-    return;
-  }
-  if (!states_) states_.emplace(topology_);
-  states_->Start(std::move(sizes));
-  List({&part, 1}, nullptr, routes, [&](size_t, const Flow& f, double, int, std::span<const int> links) {
-    if (f.bytes > 0) states_->Cross(links, f.bytes);
+  List({&part, 1}, nullptr, into.routes, [&](size_t, const Flow& f, double share, int own, std::span<const int> links) {
+    if (f.bytes == 0) return;
+    if (by_size)
+      states_->Cross(links, f.bytes);
+    else
+      Count(links, f.bytes * share, own);
   });
-  uses_ = states_->Take();
+  if (by_size)
+    into.loads = states_->Loads();
+  else
+    into.extremes = TakeExtremes();
+}
+
+// Kinds of one size may have different rates: the highest counts.
+double PhaseTimes::MostOf(const std::vector<LinkStates::Load>& loads, const Sizes& sizes,
+                          const std::vector<Flow>& kinds) {
+  std::vector<double> rates(sizes.bytes.size());
+  for (size_t k = 0; k < kinds.size(); ++k)
+    if (kinds[k].bytes > 0) rates[sizes.of[k]] = std::max(rates[sizes.of[k]], kinds[k].rate);
+  double most = 0;
+  for (const LinkStates::Load& load : loads) {
+    double rate = 0;
+    for (size_t s = 0; s < rates.size(); ++s)
+      if (load.flows[s] > 0) rate += load.flows[s] * rates[s];
+    most = std::max(most, rate / load.bandwidth);
+  }
+  return most;
 }
 
 PhaseTimes::Time PhaseTimes::BoundByPattern(const Part& part) {
   constexpr size_t kMostKnown = 8;
   const FlowList& flows = part.phase.flows;
-  const Pattern pattern = PatternOf(part);
+  const std::vector<Flow>& kinds = flows.kinds();
+  const Sizes sizes = SizesOf(part);
+  const Pattern pattern = PatternOf(part, sizes);
   auto known = std::find_if(known_.begin(), known_.end(), [&](const Known& k) { return k.pattern == pattern; });
   if (known == known_.end()) {
-    std::vector<double> routes;
-    CountPhase(part, routes);
     if (known_.size() >= kMostKnown) known_.pop_front();
-    known = known_.insert(known_.end(), {pattern, flows.pattern(), flows[0].bytes, TakeExtremes(), std::move(routes)});
+    known = known_.insert(known_.end(), {pattern, flows.pattern(), kinds[0].bytes});
+    CountPhase(part, sizes, *known);
+  }
+  Extremes extremes = known->extremes;
+  double factor = kinds[0].bytes / known->bytes, most = kUnknown;
+  if (!sizes.of.empty()) {
+    for (const LinkStates::Load& load : known->loads) uses_.push_back(UseOf(load, sizes.bytes));
+    extremes = TakeExtremes(), factor = 1;
+    most = MostOf(known->loads, sizes, kinds);
   }
   double limited = 0;
-  for (const Flow& f : flows.kinds()) limited = std::max(limited, f.bytes / f.rate);
-  const Bounds bounds = BoundsOf(known->extremes, flows[0].bytes / known->bytes, limited);
-  const double latency = PhaseLatency(part.phase, known->routes, topology_.alpha().value());
+  for (const Flow& f : kinds) limited = std::max(limited, f.bytes / f.rate);
+  const Bounds bounds = BoundsOf(extremes, factor, limited);
+  const double latency = known->by_kind.empty() ? PhaseLatency(part.phase, known->routes, topology_.alpha().value())
+                                                : PhaseLatency(part.phase, known->by_kind);
   return {.latency = latency,
           .seconds = latency + (bounds.meet ? bounds.most : bounds.least),
           .exact = bounds.meet,
-          .together = bounds.meet};
+          .together = bounds.meet,
+          .most = most};
+}
+
+std::optional<PhaseTimes::Time> PhaseTimes::BoundOfNothing(const Part& part) {
+  if (part.phase.flows.empty() || !HasNoBytes(part)) return std::nullopt;
+  const auto twins = RailTwins::Of(topology_, router_.options().policy, part.phase, part.endpoints);
+  if (!twins) return std::nullopt;
+  const double latency = PhaseLatency(part.phase, twins->Routes());
+  return Time{.latency = latency, .seconds = latency, .exact = true, .together = true, .most = 0};
 }
 
 std::vector<double> PhaseTimes::EndsByClass(const std::shared_ptr<const FlowSet>& flows) {

@@ -35,6 +35,8 @@ class PhaseTimes {
   // Both must outlive this.
   PhaseTimes(const Topology& topology, Router& router);
 
+  static constexpr double kUnknown = 2;
+
   // What one group does in a phase; all groups begin together. `endpoints`: by rank of the group.
   struct Part {
     const Phase& phase;
@@ -45,6 +47,9 @@ class PhaseTimes {
     double seconds = 0;     // with latency, for the slowest group; the least that it can be, if not `exact`
     bool exact = false;     // always, once solved
     bool together = false;  // all groups end at once; only if exact
+    // Of any link's bandwidth, what the flows take at most. More than 1: links slow some of them down, or it is
+    // unknown.
+    double most = kUnknown;
     // Under adaptive routing, if not exact: the paths of the flows of all parts.
     std::shared_ptr<const Paths> paths = nullptr;
   };
@@ -76,15 +81,25 @@ class PhaseTimes {
   template <class Visit>
   std::vector<double> List(std::span<const Part> parts, const Paths* paths, std::vector<double>& routes, Visit&& visit);
   double LatencyOf(const Paths& paths, size_t flow) const;
+  // The sizes of flows by kind, if these are few and a flow has one path: then loads are counted by size.
+  struct Sizes {
+    std::vector<double> bytes = {};  // each once
+    std::vector<size_t> of = {};     // by kind; none: not counted by size
+  };
+  Sizes SizesOf(const Part& part) const;
   // A hash of where flows go and how a byte crosses them, with their bytes as shares of the first one's. Two phases
-  // with the same pattern have the same extremes, up to a factor.
+  // with the same pattern have the same extremes, up to a factor. If flows are counted by size, of which kinds have the
+  // same size instead of their bytes: two phases with the same pattern have the same loads.
   using Pattern = std::pair<uint64_t, uint64_t>;
-  static Pattern PatternOf(const Part& part);
+  static Pattern PatternOf(const Part& part, const Sizes& sizes);
   Time BoundByPattern(const Part& part);
+  // Of flows without bytes; nullopt: they must be listed.
+  std::optional<Time> BoundOfNothing(const Part& part);
   std::shared_ptr<const Paths> Route(std::span<const Part> parts);
-  // The routes of the flows of a phase that have bytes, and what they bring upon links: into uses_, each different load
-  // at least once.
-  void CountPhase(const Part& part, std::vector<double>& routes);
+  struct Known;
+  // The routes of the flows of a phase that have bytes, and what they bring upon links.
+  void CountPhase(const Part& part, const Sizes& sizes, Known& into);
+  static double MostOf(const std::vector<LinkStates::Load>& loads, const Sizes& sizes, const std::vector<Flow>& kinds);
   void Count(std::span<const int> links, double bytes, int parts);  // bytes: of each part
   std::vector<double> EndsByClass(const std::shared_ptr<const FlowSet>& flows);
   Extremes TakeExtremes();
@@ -104,8 +119,10 @@ class PhaseTimes {
     Pattern pattern;
     std::shared_ptr<const FlowPattern> flows;  // null: they were listed one by one
     double bytes;                              // of the first flow
-    Extremes extremes;
-    std::vector<double> routes;  // latencies, by flow; 0 where they do not count
+    Extremes extremes = {};                    // if they are not counted by size
+    std::vector<LinkStates::Load> loads = {};  // of links, if they are
+    std::vector<double> routes = {};           // latencies, by flow; 0 where they do not count
+    std::vector<KindRoutes> by_kind = {};      // instead of these, if one rail was counted for all
   };
   std::deque<Known> known_;
   std::optional<FlowClassifier> classifier_;  // made when first needed

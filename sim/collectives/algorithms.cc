@@ -44,6 +44,15 @@ double PhaseLatency(const Phase& phase, std::span<const double> routes, double a
   return phase.seconds + (IsPipelined(phase) ? sum : phase.rounds * longest);
 }
 
+double PhaseLatency(const Phase& phase, std::span<const KindRoutes> routes) {
+  double sum = 0;
+  for (size_t k = 0; k < routes.size(); ++k) {
+    const Flow& f = phase.flows.kinds()[k];
+    sum += f.crossings * (routes[k].seconds + static_cast<double>(routes[k].flows) * f.hop_seconds);
+  }
+  return phase.seconds + sum;
+}
+
 double EstimateSeconds(const Schedule& schedule, double alpha, double bandwidth) {
   const size_t ranks = schedule.last_phase.size();
   double seconds = 0;

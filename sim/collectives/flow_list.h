@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "sim/collectives/node_flows.h"
+
 namespace twofold::sim {
 
 struct Flow {
@@ -32,14 +34,35 @@ struct Flow {
 
 struct KindLoads;
 
-// Who sends to whom, and of which kind that is.
-struct FlowPattern {
+// Who sends to whom, and of which kind that is. Used by one thread at a time.
+class FlowPattern {
+ public:
   struct Ends {
     int from, to;  // ranks in the group
     int kind;
   };
-  std::vector<Ends> flows;
+  explicit FlowPattern(std::vector<Ends> flows) : size_(flows.size()), flows_(std::move(flows)) {}
+  explicit FlowPattern(std::shared_ptr<const NodeFlows> by_node)
+      : size_(by_node->size()), by_node_(std::move(by_node)) {}
+
+  size_t size() const { return size_; }
+  // All of them. Those of nodes are listed when they are first asked for.
+  const std::vector<Ends>& flows() const {
+    if (flows_.empty() && size_ > 0) {
+      flows_.reserve(size_);
+      by_node_->List([this](int from, int to, int kind) { flows_.push_back({from, to, kind}); });
+    }
+    return flows_;
+  }
+  bool listed() const { return flows_.size() == size_; }
+  const NodeFlows* by_node() const { return by_node_.get(); }  // null: nodes or rails are not alike
+
   mutable std::shared_ptr<const KindLoads> loads = nullptr;  // null: nobody has asked for them (kind_loads.h)
+
+ private:
+  size_t size_;
+  mutable std::vector<Ends> flows_;
+  std::shared_ptr<const NodeFlows> by_node_ = nullptr;
 };
 
 class FlowList {
@@ -53,18 +76,18 @@ class FlowList {
   FlowList(std::shared_ptr<const FlowPattern> pattern, std::vector<Flow> kinds)
       : listed_(std::move(kinds)), pattern_(std::move(pattern)) {}
 
-  size_t size() const { return pattern_ != nullptr ? pattern_->flows.size() : listed_.size(); }
+  size_t size() const { return pattern_ != nullptr ? pattern_->size() : listed_.size(); }
   bool empty() const { return size() == 0; }
   Flow operator[](size_t number) const {
     if (pattern_ == nullptr) return listed_[number];
-    const FlowPattern::Ends& ends = pattern_->flows[number];
+    const FlowPattern::Ends& ends = pattern_->flows()[number];
     Flow flow = listed_[static_cast<size_t>(ends.kind)];
     flow.from = ends.from, flow.to = ends.to;
     return flow;
   }
   // Flow `number`, but for its ends.
   const Flow& KindAt(size_t number) const {
-    return listed_[pattern_ != nullptr ? static_cast<size_t>(pattern_->flows[number].kind) : number];
+    return listed_[pattern_ != nullptr ? static_cast<size_t>(pattern_->flows()[number].kind) : number];
   }
   Flow front() const { return (*this)[0]; }
   Flow back() const { return (*this)[size() - 1]; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
 
 #include "absl/container/flat_hash_map.h"
@@ -38,7 +39,78 @@ uint64_t Mixed(int kind) {  // splitmix64's finaliser
   return z ^ (z >> 31);
 }
 
+// Of one node: how many flows of each kind its ranks and NICs carry.
+class NodeCount {
+ public:
+  NodeCount(const NodeFlows& flows, int node, const Places& places)
+      : flows_(flows),
+        node_(node),
+        places_(places),
+        sent_(Size(flows.each)),
+        within_(2 * Size(flows.each)),
+        between_(2 * Size(places.rails)) {
+    for (const NodeFlows::Within& w : flows.within) {
+      if (!flows.Has(w, node)) continue;
+      const int kind = NodeFlows::KindOf(w, node);
+      Add(sent_, Size(w.from), kind), Add(within_, 2 * Size(w.from), kind), Add(within_, 2 * Size(w.to) + 1, kind);
+    }
+  }
+  // A flow between nodes, one of which is this, on all rails.
+  void Add(const NodeFlows::Between& flow) {
+    for (size_t r = 0; r < flows_.rails.size(); ++r) {
+      if (!flows_.Has(flow, r)) continue;
+      const NodeFlows::Rail& rail = flows_.rails[r];
+      const int kind = NodeFlows::KindOf(flow, r);
+      if (flow.from == node_) Add(sent_, Size(rail.from), kind), Add(between_, 2 * NicOf(rail.from), kind);
+      if (flow.to == node_) Add(between_, 2 * NicOf(rail.to) + 1, kind);
+    }
+  }
+  void Tell(KindLoads& all) const { Tell(sent_, all.sent), Tell(within_, all.within), Tell(between_, all.between); }
+
+ private:
+  using Counts = std::vector<std::map<int, int>>;  // by carrier and kind
+  static size_t Size(int n) { return static_cast<size_t>(n); }
+  size_t NicOf(int local) const { return Size(places_.rail[Size(flows_.RankAt(node_, local))]); }
+  static void Add(Counts& counts, size_t carrier, int kind) { ++counts[carrier][kind]; }
+  static void Tell(const Counts& counts, std::vector<KindLoads::Load>& to) {
+    for (const std::map<int, int>& own : counts) {
+      KindLoads::Load load(own.begin(), own.end());
+      if (!load.empty() && std::find(to.begin(), to.end(), load) == to.end()) to.push_back(std::move(load));
+    }
+  }
+
+  const NodeFlows& flows_;
+  const int node_;
+  const Places& places_;
+  Counts sent_, within_, between_;
+};
+
+// Nodes that send and receive equally many flows of each kind carry alike: one of them is counted.
+KindLoads AddUpByNode(const NodeFlows& flows, size_t kinds, const Places& places) {
+  KindLoads all;
+  all.kinds.resize(kinds);
+  const auto add = [&all](int kind, bool between, size_t number) {
+    KindLoads::Kind& of = all.kinds[static_cast<size_t>(kind)];
+    of.between = between, of.flows += static_cast<int>(number);
+  };
+  for (const NodeFlows::Within& w : flows.within)
+    add(w.first, false, flows.Has(w, 0)), add(w.others, false, flows.Others(w));
+  for (const NodeFlows::Between& b : flows.between)
+    add(b.first, true, flows.Has(b, 0)), add(b.others, true, flows.Others(b));
+  const std::vector<int> alike = flows.AlikeTo();
+  std::map<int, NodeCount> counts;  // by node
+  for (int v = 0; v < flows.nodes(); ++v)
+    if (alike[static_cast<size_t>(v)] == v) counts.try_emplace(v, flows, v, places);
+  for (const NodeFlows::Between& b : flows.between) {
+    for (const int node : {b.from, b.to})
+      if (alike[static_cast<size_t>(node)] == node) counts.at(node).Add(b);
+  }
+  for (const auto& [node, count] : counts) count.Tell(all);
+  return all;
+}
+
 KindLoads AddUp(const FlowPattern& pattern, size_t kinds, const Places& places) {
+  if (pattern.by_node() != nullptr) return AddUpByNode(*pattern.by_node(), kinds, places);
   KindLoads all;
   all.kinds.resize(kinds);
   std::vector<uint64_t> mixed;
@@ -46,7 +118,7 @@ KindLoads AddUp(const FlowPattern& pattern, size_t kinds, const Places& places) 
   // Carriers with the same sum of their flows' hashes carry alike.
   const Carriers carriers(places);
   std::vector<uint64_t> sums(carriers.size());
-  for (const FlowPattern::Ends& flow : pattern.flows) {
+  for (const FlowPattern::Ends& flow : pattern.flows()) {
     KindLoads::Kind& kind = all.kinds[static_cast<size_t>(flow.kind)];
     if (kind.flows++ == 0)
       kind.between = places.node[static_cast<size_t>(flow.from)] != places.node[static_cast<size_t>(flow.to)];
@@ -71,7 +143,7 @@ KindLoads AddUp(const FlowPattern& pattern, size_t kinds, const Places& places) 
     example_of[c] = static_cast<int>(examples.size());
     examples.push_back({to, std::vector<int>(kinds)});
   }
-  for (const FlowPattern::Ends& flow : pattern.flows) {
+  for (const FlowPattern::Ends& flow : pattern.flows()) {
     carriers.For(flow, all.kinds[static_cast<size_t>(flow.kind)].between, [&](size_t c, int k) {
       if (example_of[c] >= 0) ++examples[static_cast<size_t>(example_of[c])].counts[static_cast<size_t>(k)];
     });

@@ -93,10 +93,9 @@ struct HopKinds {
 };
 
 HopKinds KindsOf(const std::vector<NcclHop>& hops) {
-  constexpr size_t kMostKinds = 64;
-  FlowPattern pattern;
+  std::vector<FlowPattern::Ends> flows;
   std::vector<NcclHop> kinds;
-  pattern.flows.reserve(hops.size());
+  flows.reserve(hops.size());
   size_t kind = 0;
   for (const NcclHop& h : hops) {
     const auto alike = [&h](const NcclHop& k) {
@@ -104,11 +103,11 @@ HopKinds KindsOf(const std::vector<NcclHop>& hops) {
     };
     if (kind == kinds.size() || !alike(kinds[kind]))  // neighbours are often alike
       kind = static_cast<size_t>(std::find_if(kinds.begin(), kinds.end(), alike) - kinds.begin());
-    if (kind == kMostKinds) return {};
+    if (kind == kMostNcclKinds) return {};
     if (kind == kinds.size()) kinds.push_back(h);
-    pattern.flows.push_back({h.from, h.to, static_cast<int>(kind)});
+    flows.push_back({h.from, h.to, static_cast<int>(kind)});
   }
-  return {std::make_shared<const FlowPattern>(std::move(pattern)), std::move(kinds)};
+  return {std::make_shared<const FlowPattern>(std::move(flows)), std::move(kinds)};
 }
 
 // What a phase's hops take together.
@@ -152,7 +151,7 @@ class Routes {
     std::vector<HopKinds> kinds = {};  // by phase; none: hops are not told apart by kind
     std::vector<int> last_phase = {};  // as Schedule::last_phase; only if kept
     bool kept = true;                  // else the call may take the hops out of it
-    // Makes a route again whose hops are all in `kinds`, and no longer in it.
+    // Makes a route again whose hops are all in `kinds`, and not in it.
     std::function<NcclRoute(const Places&)> again = nullptr;
     std::vector<PhaseSums> sums = {};  // empty: nobody has asked
 
@@ -200,6 +199,12 @@ class Routes {
     if (!route.ok()) return route.status();
     auto made = std::make_shared<Made>(Made{.route = *std::move(route), .kept = keep});
     if (!keep) return made;
+    if (made->route.by_node != nullptr) {
+      made->kinds.push_back({std::make_shared<const FlowPattern>(made->route.by_node), made->route.kinds});
+      made->last_phase = made->route.by_node->LastPhase();
+      made->again = [&route = made->route](const Places&) { return Listed(route); };
+      return Keep(key, std::move(made));
+    }
     for (const auto& hops : made->route.phases) made->kinds.push_back(KindsOf(hops));
     made->last_phase = LastPhases(
         made->route.phases, places_.ranks(), [](const auto& hops) -> auto& { return hops; });
@@ -210,8 +215,12 @@ class Routes {
       const CollectiveShape shape{shape_.kind, shape_.ranks, shape_.bytes, shape_.root};
       made->again = [a, shape](const Places& places) { return *MakeNcclRoute(a, shape, places); };
     }
-    if (kept->routes.size() >= kMostKept) kept->routes.clear();
-    return kept->routes.emplace(key, std::move(made)).first->second;
+    return Keep(key, std::move(made));
+  }
+  std::shared_ptr<Made> Keep(const Key& key, std::shared_ptr<Made> made) const {
+    auto& routes = static_cast<Kept*>(places_.routes.kept.get())->routes;
+    if (routes.size() >= kMostKept) routes.clear();
+    return routes.emplace(key, std::move(made)).first->second;
   }
 
   const CollectiveShape& shape_;

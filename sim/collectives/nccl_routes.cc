@@ -13,10 +13,11 @@ namespace {
 size_t At(int i) { return static_cast<size_t>(i); }
 
 // The device at which each rail enters a node, by its local number; a single one if nodes differ.
-std::vector<int> RailDevices(const Places& places, const std::vector<std::vector<int>>& nodes) {
+// `node`: the ranks of the first one.
+std::vector<int> RailDevices(const Places& places, const std::vector<int>& node) {
   std::vector<int> devices, seen;
-  for (size_t l = 0; l < nodes[0].size(); ++l) {
-    const int rail = places.rail[At(nodes[0][l])];
+  for (size_t l = 0; l < node.size(); ++l) {
+    const int rail = places.rail[At(node[l])];
     if (std::find(seen.begin(), seen.end(), rail) != seen.end()) continue;
     seen.push_back(rail), devices.push_back(static_cast<int>(l));
   }
@@ -54,6 +55,50 @@ class Hops {
   const Places& places_;
   std::vector<NcclHop> hops_;
   std::vector<int> last_, before_;  // by rank: its last hop; by hop: the same rank's one before it; -1: none
+};
+
+// Collects the hops of equal nodes, by kind.
+class NodeHops {
+ public:
+  NodeHops(const Places& places, std::vector<NodeFlows::Rail> rails, const NodeFlows::Root& root = {},
+           bool in_turn = false)
+      : flows_(std::make_shared<NodeFlows>()) {
+    flows_->each = places.RanksPerNode(), flows_->rails = std::move(rails);
+    flows_->root = root, flows_->in_turn = in_turn;
+    flows_->ranks.resize(At(places.ranks()));
+    for (int r = 0; r < places.ranks(); ++r)
+      flows_->ranks[At(places.node[At(r)] * flows_->each + places.local[At(r)])] = r;
+  }
+  // Crossings: in the first node, in each other.
+  void AddWithin(int from, int to, size_t rail, double share, double first, double others) {
+    const int kind = KindOf(false, share, first);
+    flows_->within.push_back({from, to, rail, kind, KindOf(false, share, others)});
+  }
+  // Crossings: on the first rail, on each other.
+  void AddBetween(int from, int to, double share, double first, double others) {
+    const int kind = KindOf(true, share, first);
+    flows_->between.push_back({from, to, kind, KindOf(true, share, others)});
+  }
+  void Reserve(size_t between) { flows_->between.reserve(between); }
+  NcclRoute Take(NcclRoute route) {
+    route.phases.emplace_back();
+    route.by_node = std::move(flows_), route.kinds = std::move(kinds_);
+    return route.kinds.size() <= kMostNcclKinds ? route : Listed(std::move(route));
+  }
+
+ private:
+  int KindOf(bool between, double share, double crossings) {
+    const auto alike = [&](const NcclHop& k) {
+      return k.between == between && k.share == share && k.crossings == crossings;
+    };
+    const auto known = std::find_if(kinds_.begin(), kinds_.end(), alike);
+    const auto number = static_cast<int>(known - kinds_.begin());
+    if (known == kinds_.end()) kinds_.push_back({0, 0, between, share, crossings});
+    return number;
+  }
+
+  const std::shared_ptr<NodeFlows> flows_;
+  std::vector<NcclHop> kinds_;
 };
 
 // ---- Rings ----
@@ -158,9 +203,12 @@ std::vector<int> WayThrough(const Places& places, const std::vector<int>& node, 
 }
 
 // For each ring between nodes, the devices of a node in its order, by local number.
-std::vector<std::vector<int>> WaysThrough(const Places& places, const std::vector<std::vector<int>>& nodes) {
+std::vector<std::vector<int>> WaysThrough(const Places& places) {
+  std::vector<int> node;  // the first one's ranks
+  for (int r = 0; r < places.ranks(); ++r)
+    if (places.node[At(r)] == 0) node.push_back(r);
   std::vector<std::vector<int>> ways;
-  for (int first : RailDevices(places, nodes)) ways.push_back(WayThrough(places, nodes[0], first));
+  for (int first : RailDevices(places, node)) ways.push_back(WayThrough(places, node, first));
   return ways;
 }
 
@@ -173,7 +221,7 @@ std::vector<Ring> Rings(const Places& places) {
   } else {
     const auto nodes = RanksByNode(places);
     const bool cables = !places.joints.empty() || places.pair_cables;
-    for (int first : RailDevices(places, nodes)) {
+    for (int first : RailDevices(places, nodes[0])) {
       Ring& ring = rings.emplace_back(Ring{{}, 1});
       const std::vector<int> way = cables ? WayThrough(places, nodes[0], first) : std::vector<int>();
       for (const std::vector<int>& node : nodes) {
@@ -187,43 +235,55 @@ std::vector<Ring> Rings(const Places& places) {
 }
 
 // Rings between nodes of equally many ranks. In every node they take the same ways: which of them share a hop is found
-// out once, for all nodes. `times`: how often each byte passes a hop. Chains leave out the hops to their root; those
-// towards it go backwards.
-NcclRoute RingsByNode(const CollectiveShape& shape, const Places& places, double times, std::vector<NcclHop> hops) {
-  const bool to_root = shape.kind == Communication::kReduce, chain = to_root || shape.kind == Communication::kBroadcast;
-  const auto nodes = RanksByNode(places);
-  const std::vector<std::vector<int>> ways = WaysThrough(places, nodes);
-  struct Hop {
-    int near, far;  // local numbers
-    bool between;   // far: in the next node
-    double share = 0, crossings = 0;
-    size_t ring;  // the first that has it
-  };
-  std::vector<Hop> pattern;
+// out once, for all nodes.
+struct RingHop {
+  int near, far;  // local numbers
+  bool between;   // far: in the next node
+  double share = 0, crossings = 0;
+  size_t ring;  // the first that has it
+};
+// `times`: how often each byte passes a hop.
+std::vector<RingHop> RingHops(const std::vector<std::vector<int>>& ways, double times) {
+  std::vector<RingHop> pattern;
   for (size_t r = 0; r < ways.size(); ++r) {
     const std::vector<int>& way = ways[r];
     for (size_t k = 0; k < way.size(); ++k) {
       const bool between = k + 1 == way.size();
       const int near = way[k], far = between ? way[0] : way[k + 1];
-      auto known = std::find_if(pattern.begin(), pattern.end(),
-                                [&](const Hop& h) { return h.near == near && h.far == far && h.between == between; });
+      auto known = std::find_if(pattern.begin(), pattern.end(), [&](const RingHop& h) {
+        return h.near == near && h.far == far && h.between == between;
+      });
       if (known == pattern.end()) known = pattern.insert(known, {near, far, between, 0, 0, r});
       known->share += times * (1.0 / static_cast<double>(ways.size())), known->crossings += r == 0 ? times : 0;
     }
   }
-  hops.clear(), hops.reserve(pattern.size() * nodes.size());
-  for (size_t r = 0; r < ways.size(); ++r) {
-    for (size_t v = 0; v < nodes.size(); ++v) {
-      for (const Hop& h : pattern) {
-        if (h.ring != r) continue;
-        const int near = nodes[v][At(h.near)], far = nodes[h.between ? (v + 1) % nodes.size() : v][At(h.far)];
-        if (chain && far == shape.root) continue;
-        hops.push_back({to_root ? far : near, to_root ? near : far, h.between, h.share, h.crossings});
-      }
-    }
+  return pattern;
+}
+
+// Chains leave out the hops to their root; those towards it go backwards.
+NcclRoute RingsByNode(const CollectiveShape& shape, const Places& places, double times) {
+  const bool to_root = shape.kind == Communication::kReduce, chain = to_root || shape.kind == Communication::kBroadcast;
+  const std::vector<std::vector<int>> ways = WaysThrough(places);
+  const std::vector<RingHop> pattern = RingHops(ways, times);
+  std::vector<NodeFlows::Rail> rails;
+  for (const std::vector<int>& way : ways)
+    rails.push_back(to_root ? NodeFlows::Rail{way[0], way.back()} : NodeFlows::Rail{way.back(), way[0]});
+  NodeFlows::Root root;
+  if (chain) root = {places.node[At(shape.root)], places.local[At(shape.root)], !to_root};
+  NodeHops hops(places, std::move(rails), root, true);
+  for (const RingHop& h : pattern) {
+    if (!h.between)
+      hops.AddWithin(to_root ? h.far : h.near, to_root ? h.near : h.far, h.ring, h.share, h.crossings, h.crossings);
+  }
+  // Each ring has one hop to the next node.
+  const auto out = std::find_if(pattern.begin(), pattern.end(), [](const RingHop& h) { return h.between; });
+  hops.Reserve(At(places.nodes));
+  for (int v = 0; v < places.nodes; ++v) {
+    const int next = (v + 1) % places.nodes;
+    hops.AddBetween(to_root ? next : v, to_root ? v : next, out->share, out->crossings, 0);
   }
   const double part = 1.0 / shape.ranks / static_cast<double>(ways.size());
-  return OnePhase(std::move(hops), {.device_share = times, .step_share = chain ? 0 : part});
+  return hops.Take({.device_share = times, .step_share = chain ? 0 : part});
 }
 
 // Rings in all orders of a node load every cable between two devices alike: RCCL's rings on MI300X (src/graph/
@@ -249,7 +309,7 @@ absl::StatusOr<NcclRoute> RingRoute(const CollectiveShape& shape, const Places& 
   const int steps = shape.kind == Communication::kAllReduce ? 2 * (n - 1) : n - 1;
   if (places.nodes == 1 && places.pair_cables && n > 4) return RingsOverPairs(shape, places, steps, std::move(storage));
   const double times = chain ? 1 : static_cast<double>(steps) / n;
-  if (places.nodes > 1 && places.RanksPerNode() > 0) return RingsByNode(shape, places, times, std::move(storage));
+  if (places.nodes > 1 && places.RanksPerNode() > 0) return RingsByNode(shape, places, times);
   const auto rings = Rings(places);
   Hops hops(places, rings.size() * At(n), std::move(storage));
   for (size_t r = 0; r < rings.size(); ++r) {
@@ -328,6 +388,13 @@ std::vector<TreeHop> BothTrees(int nodes) {
   return hops;
 }
 
+// Both trees on every rail, each of which has such a share of the data. The latency is that of the first one.
+void AddTrees(const Places& places, double share, NodeHops& hops) {
+  const std::vector<TreeHop> trees = BothTrees(places.nodes);
+  hops.Reserve(trees.size());
+  for (const TreeHop& h : trees) hops.AddBetween(h.from, h.to, h.share * share, h.on_way ? 1 : 0, 0);
+}
+
 // Hops of a node's devices, by local number, for all rails: along each rail's way and back.
 struct ChainHop {
   int from, to;
@@ -371,35 +438,24 @@ NcclRoute UnequalTrees(const std::vector<std::vector<int>>& nodes, const std::ve
 }
 
 // Nodes are alike: which rails share a hop, and the trees of a rail, are found out once for all of them. The latency is
-// that of the first rail's longest path.
+// that of the first rail's longest path, and of the way through the first node.
 absl::StatusOr<NcclRoute> TreeRoute(const CollectiveShape& shape, const Places& places, std::vector<NcclHop> hops) {
   if (shape.kind != Communication::kAllReduce) return NoForm("tree", shape, "NCCL uses it only for all_reduce");
-  const auto nodes = RanksByNode(places);
-  hops.clear();
-  const std::vector<std::vector<int>> ways = WaysThrough(places, nodes);
-  if (places.RanksPerNode() == 0) return UnequalTrees(nodes, ways[0], std::move(hops));
-  const std::vector<ChainHop> chains = Chains(ways);
-  const std::vector<TreeHop> trees = BothTrees(static_cast<int>(nodes.size()));
-  hops.reserve(chains.size() * nodes.size() + trees.size() * ways.size());
-  const double share = 1.0 / static_cast<double>(ways.size());
-  for (size_t r = 0; r < ways.size(); ++r) {
-    for (size_t v = 0; v < nodes.size(); ++v) {
-      for (const ChainHop& h : chains) {
-        if (h.rail == r)
-          hops.push_back({nodes[v][At(h.from)], nodes[v][At(h.to)], false, h.share, h.on_way && v == 0 ? 1.0 : 0.0});
-      }
-    }
-    const size_t head = At(ways[r][0]);
-    for (const TreeHop& h : trees)
-      hops.push_back(
-          {nodes[At(h.from)][head], nodes[At(h.to)][head], true, h.share * share, h.on_way && r == 0 ? 1.0 : 0.0});
+  const std::vector<std::vector<int>> ways = WaysThrough(places);
+  if (places.RanksPerNode() == 0) {
+    hops.clear();
+    return UnequalTrees(RanksByNode(places), ways[0], std::move(hops));
   }
-  return OnePhase(std::move(hops), {.device_share = 2});
+  std::vector<NodeFlows::Rail> rails;
+  for (const std::vector<int>& way : ways) rails.push_back({way[0], way[0]});
+  NodeHops by_node(places, std::move(rails));
+  for (const ChainHop& h : Chains(ways)) by_node.AddWithin(h.from, h.to, h.rail, h.share, h.on_way ? 1 : 0, 0);
+  AddTrees(places, 1.0 / static_cast<double>(ways.size()), by_node);
+  return by_node.Take({.device_share = 2});
 }
 
 // ---- NVLink SHARP ----
-absl::StatusOr<NcclRoute> NvlsRoute(bool tree, const CollectiveShape& shape, const Places& places,
-                                    std::vector<NcclHop> hops) {
+absl::StatusOr<NcclRoute> NvlsRoute(bool tree, const CollectiveShape& shape, const Places& places) {
   const std::string_view name = tree ? "nvls_tree" : "nvls";
   const bool all_reduce = shape.kind == Communication::kAllReduce;
   const bool gathers = shape.kind == Communication::kAllGather || shape.kind == Communication::kReduceScatter;
@@ -413,21 +469,13 @@ absl::StatusOr<NcclRoute> NvlsRoute(bool tree, const CollectiveShape& shape, con
   if (!tree && places.nodes > 1) return NoForm(name, shape, "it works within one node; use nvls_tree between nodes");
   if (tree && places.nodes == 1) return NoForm(name, shape, "it needs several nodes; use nvls within one");
   if (per_node < 2) return NoForm(name, shape, "every node must have the same number of ranks, at least two");
-  const auto nodes = RanksByNode(places);
-  hops.clear(), hops.reserve((tree ? 5 : 1) * At(shape.ranks));
+  std::vector<NodeFlows::Rail> rails;
+  for (int l = 0; l < per_node; ++l) rails.push_back({l, l});
+  NodeHops hops(places, std::move(rails));
   const double share = all_reduce ? 1 + 1.0 / per_node : 1;
-  for (size_t v = 0; v < nodes.size(); ++v) {
-    const std::vector<int>& node = nodes[v];
-    for (size_t k = 0; k < node.size(); ++k)
-      hops.push_back({node[k], node[(k + 1) % node.size()], false, share, v == 0 && k == 0 ? 1.0 : 0.0});
-  }
-  const std::vector<TreeHop> trees = tree ? BothTrees(places.nodes) : std::vector<TreeHop>();
-  for (size_t l = 0; l < At(per_node); ++l) {
-    for (const TreeHop& h : trees)
-      hops.push_back(
-          {nodes[At(h.from)][l], nodes[At(h.to)][l], true, h.share / per_node, h.on_way && l == 0 ? 1.0 : 0.0});
-  }
-  return OnePhase(std::move(hops), {.device_share = all_reduce ? 2.0 : 1.0});
+  for (int l = 0; l < per_node; ++l) hops.AddWithin(l, (l + 1) % per_node, 0, share, l == 0 ? 1 : 0, 0);
+  if (tree) AddTrees(places, 1.0 / per_node, hops);
+  return hops.Take({.device_share = all_reduce ? 2.0 : 1.0});
 }
 
 // ---- PAT ----
@@ -515,12 +563,24 @@ absl::StatusOr<NcclRoute> DirectRoute(const CollectiveShape& shape, const Places
 
 }  // namespace
 
+NcclRoute Listed(NcclRoute route) {
+  if (route.by_node == nullptr) return route;
+  std::vector<NcclHop>& hops = route.phases[0];
+  hops.reserve(route.by_node->size());
+  route.by_node->List([&](int from, int to, int kind) {
+    NcclHop& hop = hops.emplace_back(route.kinds[At(kind)]);
+    hop.from = from, hop.to = to;
+  });
+  route.by_node = nullptr, route.kinds.clear();
+  return route;
+}
+
 absl::StatusOr<NcclRoute> MakeNcclRoute(NcclAlgorithm algorithm, const CollectiveShape& shape, const Places& places,
                                         std::vector<NcclHop> storage) {
   switch (algorithm) {
     case NcclAlgorithm::kTree: return TreeRoute(shape, places, std::move(storage));
-    case NcclAlgorithm::kNvls: return NvlsRoute(false, shape, places, std::move(storage));
-    case NcclAlgorithm::kNvlsTree: return NvlsRoute(true, shape, places, std::move(storage));
+    case NcclAlgorithm::kNvls: return NvlsRoute(false, shape, places);
+    case NcclAlgorithm::kNvlsTree: return NvlsRoute(true, shape, places);
     case NcclAlgorithm::kPat: return PatRoute(shape, places, std::move(storage));
     case NcclAlgorithm::kDirect: return DirectRoute(shape, places);
     case NcclAlgorithm::kRing: break;

@@ -23,10 +23,13 @@
 //              node with a cable for every pair: parts to their device, which reduces them, and back
 #pragma once
 
+#include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "sim/collectives/nccl_costs.h"
+#include "sim/collectives/node_flows.h"
 #include "sim/collectives/schedule.h"
 
 namespace twofold::sim {
@@ -42,7 +45,14 @@ struct NcclRoute {
   double device_share = 1;                   // share of the bytes that a device sends in total; limits its channels
   double step_share = 0;                     // ring: share of the bytes that passes a NIC in one step
   int node_peers = 0, network_peers = 0;     // direct: how many peers a device sends to
+  // Of equal nodes whose hops are of few kinds: these instead of phases[0], which is then empty and the only one.
+  std::shared_ptr<const NodeFlows> by_node = nullptr;
+  std::vector<NcclHop> kinds = {};  // by NodeFlows' kinds: a hop of each
 };
+constexpr size_t kMostNcclKinds = 64;
+
+// The same route, with all of its hops in `phases`.
+NcclRoute Listed(NcclRoute route);
 
 // Refuses collectives for which NCCL has no such algorithm, or that the places do not allow.
 // `storage`: of hops that nobody needs any more. A route of many ranks then needs no new memory.

@@ -8,6 +8,7 @@
 // where a flow's latency is that of its route plus its own `hop_seconds`.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
@@ -41,6 +42,12 @@ struct Schedule {
 // A phase's latency, by the formula above. `routes`: each flow's route latency, which may be 0 where it does not count;
 // `alpha`: of a message, for a phase without flows.
 double PhaseLatency(const Phase& phase, std::span<const double> routes, double alpha);
+// The same of a phase whose flows are given by kind, pipelined or without rounds. `routes`: by kind.
+struct KindRoutes {
+  size_t flows = 0;    // of the kind
+  double seconds = 0;  // latencies of their routes, added up; neither counts of kinds without crossings
+};
+double PhaseLatency(const Phase& phase, std::span<const KindRoutes> routes);
 bool IsPipelined(const Phase& phase);  // some of its flows have `crossings`
 inline bool RouteCounts(const Phase& phase, bool pipelined, const Flow& flow) {
   return pipelined ? flow.crossings > 0 : phase.rounds > 0;

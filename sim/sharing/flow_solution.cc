@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/check.h"
+
 namespace twofold::sim {
 namespace {
 
@@ -21,6 +23,12 @@ FlowSolution::FlowSolution(const FlowClasses& classes, const std::vector<double>
     rest_->solved.push_back(static_cast<int>(c));
   }
   rest_->fluid.Start(rest_->next);
+}
+
+FlowSolution::FlowSolution(const FlowSolution& like, double factor)
+    : classes_(like.classes_), steps_(like.steps_), changes_(like.changes_) {
+  TWOFOLD_CHECK(like.rest_ == nullptr, "its steps are known");
+  for (Step& step : steps_) step.time *= factor;
 }
 
 const FlowSolution::Step* FlowSolution::Get(size_t number) {

@@ -22,6 +22,8 @@ class FlowSolution {
   };
   // `left`: bytes by class; classes with nothing left take no part. The classes must outlive this.
   FlowSolution(const FlowClasses& classes, const std::vector<double>& left);
+  // The same with `factor` times the bytes: it has the same rates, and takes so many times as long. `like`: complete.
+  FlowSolution(const FlowSolution& like, double factor);
 
   const Step* Get(size_t number);  // null: the one before is the last. Valid until the next call.
   const std::vector<Step>& Complete();

@@ -172,6 +172,10 @@ class ClusterTopology : public Topology {
   int RailOf(int endpoint) const override {
     return nics_ == 0 ? 0 : node_.nic_of[static_cast<size_t>(LocalOf(endpoint))];
   }
+  bool rails_are_twins() const override {
+    return network_ != nullptr && nics_ > 0 && (nics_ == 1 || network_->TwinPorts(nics_));
+  }
+  int links_of_node() const override { return node_links_; }
   int GroupOf(int endpoint) const override { return GroupOfNode(NodeOf(endpoint)); }
   std::vector<int> grid() const override {
     return endpoints_forward() && nodes_ == endpoints() ? network_->grid() : std::vector<int>();

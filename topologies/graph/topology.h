@@ -96,6 +96,18 @@ class Topology {
   virtual int rails() const { return 1; }       // NICs per node
   virtual int RailOf(int) const { return 0; }   // the endpoint's own NIC: its number in the node
   virtual int GroupOf(int) const { return 0; }  // as Vertex::group, for placement
+  // Whether what happens on one rail of all nodes at once stands for the others. True only if
+  // * endpoints and links are numbered node by node, equally many of each; links outside of nodes come last;
+  // * a default route within a node crosses only links of the node. One between nodes begins with links of its first
+  //   node, which depend on the device and the rail, and ends likewise. All of these are alike in every node;
+  // * outside of nodes, let traffic k leave nodes on rail s_k and reach them on rail t_k, with different s_k, different
+  //   t_k, and s_k = t_k for all k or for none. Then a one-to-one map takes the links of k = 0 to those of any other k:
+  //   it takes the default route from any node a to any node b to that of the other rails, link by link, and keeps
+  //   bandwidths and latencies. No link is of two k.
+  virtual bool rails_are_twins() const { return false; }
+  // The last of these, of a network whose ports n * rails to n * rails + rails - 1 are the rails of node n.
+  virtual bool TwinPorts(int /*rails*/) const { return false; }
+  virtual int links_of_node() const { return 0; }  // of each node, if rails are twins
   // Endpoints may be arranged in a grid whose lines are closed (tori, HammingMeshes). `grid` has its dimensions, the
   // first one fastest, and the next function gives the endpoint at a position. Empty if there is no grid.
   virtual std::vector<int> grid() const { return {}; }

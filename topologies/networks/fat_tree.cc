@@ -53,6 +53,12 @@ class FatTree : public PortNetwork {
     return {wiring_.bandwidth, !of_port ? SwitchLatency(wiring_.cable) : link % 2 == 0 ? UpLatency() : DownLatency()};
   }
   int GroupOf(int endpoint) const override { return GroupOfLeaf(LeafOf(endpoint)); }
+  // Each rail has leaves of its own. A default route's middle and core are those of its place modulo up * core_up, and
+  // places on leaves of rail r are those from r * down on, modulo rails * down: if the latter divides the former, no
+  // two rails have a core's cable in common. From rail to rail places shift by a multiple of `down`.
+  bool TwinPorts(int rails) const override {
+    return rails == shape_.rails && (pods_ == 1 || int64_t{up_} * core_up_ % (int64_t{rails} * shape_.leaf.down) == 0);
+  }
 
   int64_t MinimalRoutes(Pair pair) const override {
     const int a = LeafOf(pair.from), b = LeafOf(pair.to);

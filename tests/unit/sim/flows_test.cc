@@ -72,7 +72,7 @@ class FlowsTest : public testing::Test {
   void BeginUnsolvedAt(double time, const std::vector<Part>& parts, double seconds, std::string& ends, int& solved) {
     timers_.At(time, [=, this, &ends, &solved] {
       const auto solve = [this, parts, &solved] { return ++solved, Solve(parts); };
-      flows_.BeginUnsolved(seconds, solve,
+      flows_.BeginUnsolved(seconds, 2, solve,
                            [this, &ends](double first) { ends = absl::StrFormat("%.9g %.9g", first, timers_.now()); });
     });
   }
@@ -141,7 +141,7 @@ TEST_F(FlowsTest, UnsolvedBundlesThatMeetOthersEndAsSolvedOnes) {
         const auto solve = [&] { return ++solved, flows.Solve(SetOf(parts)); };
         timers.At(0, [&] {
           if (unsolved)
-            flows.BeginUnsolved(1, solve, ended(one));
+            flows.BeginUnsolved(1, 2, solve, ended(one));
           else
             flows.BeginTogether(flows.Solve(SetOf(parts)), ended(one));
           flows.Settle();
@@ -157,6 +157,40 @@ TEST_F(FlowsTest, UnsolvedBundlesThatMeetOthersEndAsSolvedOnes) {
       }
       for (int i = 0; i < 3; ++i) EXPECT_EQ(ends[1][i], ends[0][i]) << "bundle " << i << ", others at " << begin;
     }
+  }
+}
+
+// As long as their shares of a link add up to no more than 1, nobody solves them. One more, and all end as if they had
+// been solved from the beginning.
+TEST_F(FlowsTest, UnsolvedBundlesFitBesideEachOtherUpToAWholeLink) {
+  for (const double rate : {B / 2, B / 4}) {  // of the third
+    std::string ends[2][3];
+    int solved = 0;
+    for (const bool unsolved : {false, true}) {
+      Timers timers;
+      Flows flows(
+          *star_, [&] { return timers.now(); },
+          [&](double time, std::function<void()> fn) { timers.At(time, std::move(fn)); });
+      const auto begin = [&](double time, double bytes, double rate, std::string& end) {
+        timers.At(time, [&, bytes, rate] {
+          const auto ended = [&](double first) { end = absl::StrFormat("%.9g %.9g", first, timers.now()); };
+          const auto solve = [&, bytes, rate] { return ++solved, flows.Solve(SetOf({Part(0, 1, bytes, 0, rate)})); };
+          if (unsolved)
+            flows.BeginUnsolved(bytes / rate, rate / B, solve, ended);
+          else
+            flows.BeginTogether(solve(), ended);
+          flows.Settle();
+        });
+      };
+      begin(0, n / 2, B / 2, ends[unsolved][0]);
+      begin(0.25, n / 4, B / 4, ends[unsolved][1]);
+      begin(0.5, n / 2, rate, ends[unsolved][2]);
+      solved = 0;
+      timers.Run();
+    }
+    EXPECT_EQ(solved, rate == B / 2 ? 3 : 0);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(ends[1][i], ends[0][i]) << "bundle " << i;
+    EXPECT_EQ(ends[1][0], rate == B / 2 ? "1.16666667 1.16666667" : "1 1");
   }
 }
 
@@ -178,9 +212,9 @@ TEST_F(FlowsTest, AnUnsolvedBundleMayEndAsAnotherBegins) {
       flows.Settle();
     });
     timers.At(1e-9, [&] {
-      flows.BeginUnsolved(1 - 1e-9, solve({Part(2, 3, n * (1 - 1e-9))}), [&](double) {
+      flows.BeginUnsolved(1 - 1e-9, 2, solve({Part(2, 3, n * (1 - 1e-9))}), [&](double) {
         if (unsolved)
-          flows.BeginUnsolved(1, solve({Part(0, 2)}), ended(after));
+          flows.BeginUnsolved(1, 2, solve({Part(0, 2)}), ended(after));
         else
           flows.BeginTogether(flows.Solve(SetOf({Part(0, 2)})), ended(after));
         flows.Settle();
@@ -419,9 +453,9 @@ std::shared_ptr<const Schedule> RingOf(int ranks, double bytes, std::shared_ptr<
 }
 
 std::shared_ptr<const FlowPattern> RingPattern(int ranks) {
-  auto pattern = std::make_shared<FlowPattern>();
-  for (int r = 0; r < ranks; ++r) pattern->flows.push_back({r, (r + 1) % ranks, r + 1 == ranks ? 1 : 0});
-  return pattern;
+  std::vector<FlowPattern::Ends> flows;
+  for (int r = 0; r < ranks; ++r) flows.push_back({r, (r + 1) % ranks, r + 1 == ranks ? 1 : 0});
+  return std::make_shared<const FlowPattern>(std::move(flows));
 }
 
 TEST(FlowsByKind, OneByOneTheyAreTheSame) {

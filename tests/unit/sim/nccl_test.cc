@@ -40,7 +40,7 @@ CollectiveShape Shape(Communication::Kind kind, const Places& places, double byt
   return {.kind = kind, .ranks = places.ranks(), .bytes = bytes, .root = 0, .matrix = {}};
 }
 NcclRoute RouteOf(NcclAlgorithm a, Communication::Kind kind, const Places& places) {
-  return MakeNcclRoute(a, Shape(kind, places, 1), places).value();
+  return Listed(MakeNcclRoute(a, Shape(kind, places, 1), places).value());
 }
 std::unique_ptr<Library> Nccl(const std::function<void(cluster::Nccl&)>& change = [](cluster::Nccl&) {}) {
   cluster::Library l;
@@ -121,7 +121,7 @@ TEST(NcclRoutes, ChainsBetweenNodesAddUp) {
           expected[{at(back ? k + 1 : k), at(back ? k : k + 1)}] += 1.0 / each;
         }
       }
-      const NcclRoute route = MakeNcclRoute(NcclAlgorithm::kRing, shape, places).value();
+      const NcclRoute route = Listed(MakeNcclRoute(NcclAlgorithm::kRing, shape, places).value());
       ASSERT_EQ(route.phases.size(), 1u);
       EXPECT_EQ(route.phases[0].size(), expected.size());
       double crossings = 0;

@@ -123,16 +123,16 @@ TEST(PhaseTimes, AreThoseOfTheFullSolution) {
 
 // The same flows, given by kind.
 Phase ByKind(const Phase& phase) {
-  auto pattern = std::make_shared<FlowPattern>();
+  std::vector<FlowPattern::Ends> ends;
   std::vector<Flow> kinds;
   for (const Flow& f : phase.flows) {
     const auto alike = [&f](const Flow& k) { return k.bytes == f.bytes && k.rate == f.rate && k.rail == f.rail; };
     auto known = std::find_if(kinds.begin(), kinds.end(), alike);
     if (known == kinds.end()) known = kinds.insert(known, f);
-    pattern->flows.push_back({f.from, f.to, static_cast<int>(known - kinds.begin())});
+    ends.push_back({f.from, f.to, static_cast<int>(known - kinds.begin())});
   }
   Phase same = phase;
-  same.flows = FlowList(std::move(pattern), std::move(kinds));
+  same.flows = FlowList(std::make_shared<const FlowPattern>(std::move(ends)), std::move(kinds));
   return same;
 }
 
@@ -160,6 +160,53 @@ TEST(PhaseTimes, ByKindAreThoseOfFlowsOneByOne) {
   }
 }
 
+// What the flows take of a link's bandwidth at most, if every one has its rate.
+double MostOf(const Topology& topology, const Phase& phase) {
+  std::map<int, double> taken;  // by link
+  std::vector<int> route;
+  for (const Flow& f : phase.flows) {
+    topology.Route({f.from, f.to}, topology.DefaultRoute({f.from, f.to}), route);
+    for (const int link : route) taken[link] += f.bytes > 0 ? f.rate / topology.RatesOf(link).bandwidth.value() : 0;
+  }
+  double most = 0;
+  for (const auto& [link, share] : taken) most = std::max(most, share);
+  return most;
+}
+
+// What is known of flows serves other sizes of their kinds, unless kinds of one size come to have several, or none.
+TEST(PhaseTimes, OfOtherSizesAreThoseOfANewCount) {
+  std::mt19937 random(TestSeed());
+  const auto topology = *BuildTopology(*FindCluster("dgx-h100"), 12);
+  const std::vector<int> endpoints = FirstEndpoints(topology->endpoints());
+  const Phase phase = ByKind(Drawn(random, topology->endpoints(), 300, {1e6, 2e6, 3e6}, 4e9));
+  ASSERT_EQ(phase.flows.kinds().size(), 6u);
+  using Sizes = std::vector<double>;
+  const std::vector<Sizes> all = {{1, 1, 2, 2, 3, 3}, {3, 3, 1, 1, 7, 7}, {5, 5, 5, 5, 5, 5}, {1, 2, 3, 4, 5, 6},
+                                  {1, 1, 2, 2, 0, 0}, {4, 4, 0, 0, 2, 2}, {1, 1, 9, 9, 9, 9}, {1, 1, 0, 0, 0, 0},
+                                  {2, 2, 2, 1, 1, 1}, {2, 2, 2, 0, 0, 0}};
+  for (const RoutingPolicy policy : {RoutingPolicy::kDeterministic, RoutingPolicy::kEcmp, RoutingPolicy::kSpray}) {
+    Router router(*topology, {.policy = policy, .seed = 3});
+    PhaseTimes times(*topology, router);
+    for (const Sizes& sizes : all) {
+      std::vector<Flow> kinds = phase.flows.kinds();
+      for (size_t k = 0; k < kinds.size(); ++k)
+        kinds[k].bytes = 1e6 * sizes[k], kinds[k].rate = 1e11 * static_cast<double>(8 - k);
+      Phase other = phase;
+      other.flows = FlowList(phase.flows.pattern(), kinds);
+      const PhaseTimes::Part part{other, endpoints};
+      PhaseTimes anew(*topology, router);
+      const PhaseTimes::Time want = anew.Bound({&part, 1}), got = times.Bound({&part, 1});
+      EXPECT_EQ(got.exact, want.exact);
+      EXPECT_NEAR(got.seconds / want.seconds, 1, 1e-12);
+      EXPECT_NEAR(got.most / want.most, 1, 1e-12);
+      if (policy != RoutingPolicy::kDeterministic) continue;
+      const double most = MostOf(*topology, other);  // kinds of one size have different rates, the highest counts
+      EXPECT_GE(got.most, most * (1 - 1e-12));
+      EXPECT_LE(got.most, 2.7 * most);
+    }
+  }
+}
+
 // Against a count of every link, with loads that links had on their way left out.
 TEST(LinkStates, AreTheDifferentLoadsOfLinks) {
   std::mt19937 random(TestSeed());
@@ -183,7 +230,8 @@ TEST(LinkStates, AreTheDifferentLoadsOfLinks) {
       want.emplace(topology->RatesOf(link).bandwidth.value(), std::accumulate(bytes.begin(), bytes.end(), 0.0), *most,
                    *least, static_cast<int64_t>(bytes.size()));
     }
-    const std::vector<LinkUse> uses = states.Take();
+    std::vector<LinkUse> uses;
+    for (const LinkStates::Load& load : states.Loads()) uses.push_back(UseOf(load, sizes));
     std::set<Load> got;
     for (const LinkUse& use : uses) got.emplace(use.bandwidth, use.bytes, use.most, use.least, use.count);
     EXPECT_EQ(got, want) << round;
