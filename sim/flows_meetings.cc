@@ -1,0 +1,246 @@
+// Meetings: which zones a step would overload, which bundles meet there, and how what is left of them becomes one.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/base/check.h"
+#include "sim/flow_bundles.h"
+#include "sim/flows.h"
+#include "sim/sharing/flow_classes.h"
+#include "sim/sharing/flow_solution.h"
+#include "sim/sharing/fluid.h"
+#include "sim/sharing/known_solutions.h"
+
+namespace twofold::sim {
+namespace {
+
+constexpr double kFull = 1 + 1e-9;  // a link with a larger share of its bandwidth in use is overloaded
+constexpr size_t kMostJoints = 4096;
+
+}  // namespace
+
+// ---- Zones ----
+
+// The zones that the next step would overload.
+std::vector<int> Flows::Overfull(const Active& active) const {
+  std::vector<int> full;
+  for (const auto& [link_class, more] : active.solution->Get(active.next)->loads) {
+    if (more > 0) AddOverfull(*active.group, link_class, more, full);
+  }
+  return full;
+}
+
+// Of the zones that this link class crosses.
+void Flows::AddOverfull(const Group& group, int link_class, double more, std::vector<int>& full) const {
+  for (const int z : group.zones[static_cast<size_t>(link_class)]) {
+    const Zone& zone = zones_[static_cast<size_t>(z)];
+    if (zone.load + more > zone.bandwidth * kFull) full.push_back(z);
+  }
+}
+
+bool Flows::Crosses(const Group& group, const std::vector<bool>& zones) const {
+  for (const std::vector<int>& own : group.zones) {
+    for (const int z : own) {
+      if (zones[static_cast<size_t>(z)]) return true;
+    }
+  }
+  return false;
+}
+
+// By zone: whether some of `rests` cross it.
+std::vector<bool> Flows::ZonesOf(const std::vector<Rest>& rests) const {
+  std::vector<bool> crossed(zones_.size());
+  for (const Rest& rest : rests) {
+    for (const std::vector<int>& own : rest.group->zones)
+      for (const int z : own) crossed[static_cast<size_t>(z)] = true;
+  }
+  return crossed;
+}
+
+// The zones that these flows would overload as long as all of them last.
+std::vector<int> Flows::OverfullAtFirst(const Group& group, const std::vector<double>& left) const {
+  const FlowClasses& classes = group.classes;
+  Fluid fluid(classes.bandwidths);
+  std::vector<size_t> solved;
+  for (size_t c = 0; c < left.size(); ++c) {
+    if (left[c] == 0) continue;
+    const FlowClasses::Class& own = classes.classes[c];
+    fluid.Add(own.links, left[c], own.rate, own.weights);
+    solved.push_back(c);
+  }
+  const std::vector<double>& rates = fluid.Rates();
+  std::vector<double> loads(classes.links.size());
+  for (size_t i = 0; i < solved.size(); ++i) {
+    const FlowClasses::Class& own = classes.classes[solved[i]];
+    for (size_t l = 0; l < own.links.size(); ++l) loads[static_cast<size_t>(own.links[l])] += own.weights[l] * rates[i];
+  }
+  std::vector<int> full;
+  for (size_t l = 0; l < loads.size(); ++l) {
+    if (loads[l] > 0) AddOverfull(group, static_cast<int>(l), loads[l], full);
+  }
+  return full;
+}
+
+// ---- Merging ----
+
+// Removes an active bundle and its load. Returns what is left by class, and adds the bundles that have just ended to
+// `done`. `set` and `owner` are not filled in.
+Flows::Rest Flows::TakeOut(Actives::iterator it, std::vector<std::pair<Done, double>>& done) {
+  Active& active = it->second;
+  const FlowClasses& classes = active.group->classes;
+  const double now = now_(), since_begin = now - active.begin;
+  std::vector<double> left = active.bundle != nullptr ? active.bundle->bytes : active.bytes, rates(left.size()),
+                      since(left.size()), ends(left.size(), -1);
+  for (size_t s = 0; s < active.next; ++s) {
+    const FlowSolution::Step& step = active.solution->known()[s];
+    for (const auto& [class_number, rate] : step.rates) {
+      const auto c = static_cast<size_t>(class_number);
+      left[c] -= rates[c] * (step.time - since[c]), since[c] = step.time, rates[c] = rate;
+      if (rate == 0) left[c] = 0, ends[c] = active.begin + step.time;
+    }
+  }
+  if (active.bundle != nullptr) {  // its first meeting
+    auto owner = std::make_shared<Owner>();
+    owner->bundle = active.bundle;
+    owner->done = std::move(active.done);
+    owner->kinds = classes.lots[0].size();
+    for (const std::vector<int>& lot : classes.lots[0]) owner->left.push_back(lot.size());
+    active.owners = {owner};
+    for (size_t c = 0; c < left.size(); ++c) {
+      if (ends[c] >= 0) owner->End(classes.lots_of[c], ends[c]);
+    }
+  }
+  for (size_t c = 0; c < left.size(); ++c) {
+    const FlowClasses::Class& own = classes.classes[c];
+    for (size_t l = 0; l < own.links.size(); ++l) {
+      for (const int z : active.group->zones[static_cast<size_t>(own.links[l])]) {
+        Zone& zone = zones_[static_cast<size_t>(z)];
+        Account(zone);
+        zone.load -= own.weights[l] * rates[c];
+      }
+    }
+    left[c] -= rates[c] * (since_begin - since[c]);
+    const double bytes = classes.sets[own.set]->BytesOf(own.example) * active.owners[own.set]->bundle->scale;
+    const double rounding = bytes * kBytesRounding + rates[c] * now * kTimesRounding;
+    if (left[c] > rounding) continue;
+    left[c] = 0;
+    if (rates[c] == 0) continue;  // it had ended before
+    Owner& owner = *active.owners[own.set];
+    if (owner.End(classes.lots_of[c], now)) done.emplace_back(std::move(owner.done), owner.first);
+  }
+  if (active.next > 0) Release(*active.group);
+  return {.group = active.group, .left = std::move(left), .owner = nullptr};
+}
+
+// The solution for these bytes, perhaps from an earlier meeting.
+std::shared_ptr<FlowSolution> Flows::SolutionOf(const GroupPtr& group, const std::vector<double>& left) {
+  auto [solution, found] = solved_.Of({group, &group->classes}, left, now_());
+  if (!found) ++solutions_;
+  return solution;
+}
+
+// The next step of bundle `number` would overload zones: merges the bundles that meet there.
+void Flows::Meet(uint64_t number, std::vector<int> full) {
+  ++meetings_;
+  Active met{.group = nullptr, .begin = now_(), .bytes = {}, .solution = nullptr};
+  std::vector<std::pair<Done, double>> done;
+  std::vector<Rest> rests;
+  const auto take = [&](Actives::iterator it) {
+    Rest rest = TakeOut(it, done);
+    const std::vector<std::shared_ptr<Owner>> owners = std::move(it->second.owners);
+    for (size_t s = 0; s < owners.size(); ++s) {
+      if (owners[s]->kinds == 0) continue;  // it has ended
+      rest.set = s, rest.owner = owners[s];
+      AddSets(rest, rests);
+    }
+    return actives_.erase(it);
+  };
+  take(actives_.find(number));
+  while (!full.empty()) {
+    const size_t before = actives_.size();
+    std::vector<bool> overfull(zones_.size());
+    for (const int z : full) overfull[static_cast<size_t>(z)] = true;
+    for (auto it = actives_.begin(); it != actives_.end();)
+      it = Crosses(*it->second.group, overfull) ? take(it) : std::next(it);
+    TWOFOLD_CHECK_LT(actives_.size(), before);  // a bundle alone never overloads a link
+    // Those that begin now where the merged ones are would meet them next.
+    const std::vector<bool> crossed = ZonesOf(rests);
+    for (auto it = actives_.begin(); it != actives_.end();)
+      it = it->second.next == 0 && Crosses(*it->second.group, crossed) ? take(it) : std::next(it);
+    full.clear();
+    if (rests.empty()) break;
+    met.group = Joint(rests);
+    const FlowClasses& classes = met.group->classes;
+    met.bytes.clear();
+    for (const FlowClasses::Class& c : classes.classes) {
+      const Rest& rest = rests[c.set];
+      met.bytes.push_back(rest.left[static_cast<size_t>(rest.group->classes.ClassOf(rest.set, c.example))]);
+    }
+    full = OverfullAtFirst(*met.group, met.bytes);
+  }
+  if (!rests.empty()) {
+    met.solution = SolutionOf(met.group, met.bytes);
+    const FlowClasses& classes = met.group->classes;
+    for (size_t s = 0; s < rests.size(); ++s) {  // the lots' classes are others now
+      Owner& owner = *rests[s].owner;
+      owner.left.clear(), owner.kinds = 0;
+      for (const std::vector<int>& lot : classes.lots[s]) {
+        size_t left = 0;
+        for (const int c : lot) left += met.bytes[static_cast<size_t>(c)] > 0;
+        owner.left.push_back(left), owner.kinds += left > 0;
+      }
+      met.owners.push_back(rests[s].owner);
+    }
+    actives_.emplace(next_, std::move(met));
+    Take(next_++);
+  }
+  for (const auto& [fn, first] : done) fn(first);
+}
+
+// If the flows of each class that the bundle has alone have equally much left, it does not matter who told them apart
+// meanwhile.
+void Flows::AddSets(Rest rest, std::vector<Rest>& all) const {
+  const FlowClasses &classes = rest.group->classes, &alone = rest.owner->bundle->group->classes;
+  std::vector<double> left(alone.classes.size(), -1);
+  bool alike = true;
+  for (size_t c = 0; c < classes.classes.size() && alike; ++c) {
+    const FlowClasses::Class& own = classes.classes[c];
+    if (own.set != rest.set) continue;
+    double& first = left[static_cast<size_t>(alone.ClassOf(0, own.example))];
+    if (first < 0) first = rest.left[c];
+    const double bytes = classes.sets[own.set]->BytesOf(own.example) * rest.owner->bundle->scale;
+    alike = std::abs(first - rest.left[c]) <= bytes * kBytesRounding;
+  }
+  if (!alike) rest.told_apart_by = rest.group;
+  all.push_back(std::move(rest));
+}
+
+Flows::GroupPtr Flows::Joint(const std::vector<Rest>& rests) {
+  JointKey key;
+  for (const Rest& rest : rests) {
+    key.emplace_back(rest.group->classes.sets[rest.set].get(), rest.told_apart_by.get(),
+                     rest.told_apart_by != nullptr ? rest.set : 0);
+  }
+  if (joints_.size() >= kMostJoints) joints_.clear();
+  Known& known = joints_[key];
+  if (known.group != nullptr) return known.group;
+  std::vector<std::shared_ptr<const FlowSet>> sets;
+  std::vector<FlowClassifier::Known> classes;
+  for (const Rest& rest : rests) {
+    sets.push_back(rest.group->classes.sets[rest.set]);
+    if (rest.told_apart_by != nullptr)
+      classes.push_back({&rest.group->classes, rest.set});
+    else
+      classes.push_back({&rest.owner->bundle->group->classes, 0});
+    known.told_apart_by.push_back(rest.told_apart_by);
+  }
+  known.group = MakeGroup(classifier_.Classify(std::move(sets), classes));
+  return known.group;
+}
+
+}  // namespace twofold::sim
