@@ -1,0 +1,272 @@
+// Routes of library nccl: how they load devices, cables and NICs.
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "core/base/strings.h"
+#include "gtest/gtest.h"
+#include "sim/collectives/kind_loads.h"
+#include "sim/collectives/nccl_routes.h"
+#include "tests/unit/sim/nccl_clusters.h"
+
+namespace twofold::sim {
+namespace nccl_routes_test {
+
+using namespace nccl_clusters;
+
+struct Loads {
+  std::map<int, double> sent, received;           // by rank, within nodes
+  std::map<std::pair<int, int>, double> out, in;  // by node and rail
+  double crossings = 0, network_crossings = 0;
+};
+Loads LoadsOf(const NcclRoute& route, const Places& p) {
+  Loads l;
+  auto nic = [&](int r) { return std::pair(p.node[static_cast<size_t>(r)], p.rail[static_cast<size_t>(r)]); };
+  for (const auto& hops : route.phases) {
+    for (const NcclHop& h : hops) {
+      EXPECT_EQ(h.between, nic(h.from).first != nic(h.to).first);
+      (h.between ? l.out[nic(h.from)] : l.sent[h.from]) += h.share;
+      (h.between ? l.in[nic(h.to)] : l.received[h.to]) += h.share;
+      l.crossings += h.crossings;
+      if (h.between) l.network_crossings += h.crossings;
+    }
+  }
+  return l;
+}
+
+// Ring r enters every node at device r. Which rings share a hop is found once for all nodes: each hop has the sum of
+// its rings, and none is missing.
+TEST(NcclRoutes, RingsBetweenNodesAddUp) {
+  for (const auto& [nodes, each] : {std::pair(3, 8), std::pair(2, 4), std::pair(5, 1)}) {
+    const int n = nodes * each;
+    const NcclRoute route = RouteOf(NcclAlgorithm::kRing, Communication::kAllGather, Cluster(nodes, each, each));
+    std::map<std::pair<int, int>, double> expected;
+    for (int r = 0; r < each; ++r) {
+      const auto at = [&, each = each](int k) { return k % n / each * each + (r + k) % each; };
+      for (int k = 0; k < n; ++k) expected[{at(k), at(k + 1)}] += (n - 1.0) / n / each;
+    }
+    ASSERT_EQ(route.phases.size(), 1u);
+    EXPECT_EQ(route.phases[0].size(), expected.size());
+    double crossings = 0;
+    for (const NcclHop& h : route.phases[0]) {
+      const auto known = expected.find({h.from, h.to});
+      ASSERT_NE(known, expected.end()) << h.from << " to " << h.to;
+      EXPECT_NEAR(h.share, known->second, 1e-12);
+      EXPECT_EQ(h.between, h.from / each != h.to / each);
+      crossings += h.crossings;
+    }
+    EXPECT_NEAR(crossings, n - 1, 1e-9) << "a byte goes around one of them";
+  }
+}
+
+// The same of a broadcast, which ends before its root, and of a reduction, which goes backwards.
+TEST(NcclRoutes, ChainsBetweenNodesAddUp) {
+  for (const Communication::Kind kind : {Communication::kBroadcast, Communication::kReduce}) {
+    for (const auto& [nodes, each, root] : {std::tuple(3, 8, 0), {2, 4, 6}, {5, 1, 3}}) {
+      const int n = nodes * each;
+      const Places places = Cluster(nodes, each, each);
+      CollectiveShape shape = Shape(kind, places, 1);
+      shape.root = root;
+      std::map<std::pair<int, int>, double> expected;
+      for (int r = 0; r < each; ++r) {
+        const auto at = [&, each = each](int k) { return k % n / each * each + (r + k) % each; };
+        for (int k = 0; k < n; ++k) {
+          if (at(k + 1) == root) continue;
+          const bool back = kind == Communication::kReduce;
+          expected[{at(back ? k + 1 : k), at(back ? k : k + 1)}] += 1.0 / each;
+        }
+      }
+      const NcclRoute route = Listed(MakeNcclRoute(NcclAlgorithm::kRing, shape, places).value());
+      ASSERT_EQ(route.phases.size(), 1u);
+      EXPECT_EQ(route.phases[0].size(), expected.size());
+      double crossings = 0;
+      for (const NcclHop& h : route.phases[0]) {
+        const auto known = expected.find({h.from, h.to});
+        ASSERT_NE(known, expected.end()) << h.from << " to " << h.to;
+        EXPECT_NEAR(h.share, known->second, 1e-12);
+        EXPECT_EQ(h.between, h.from / each != h.to / each);
+        crossings += h.crossings;
+      }
+      EXPECT_NEAR(crossings, n - 1, 1e-9);
+      EXPECT_EQ(route.device_share, 1);
+      EXPECT_EQ(route.step_share, 0);
+    }
+  }
+}
+
+// What a collective occupies is added up once for all of its sizes, by a few different loads. It is what its flows one
+// by one occupy.
+TEST(NcclRoutes, LoadsByKindAreThoseOfFlowsOneByOne) {
+  const auto library = Nccl();
+  for (const Places& places : {Cluster(9, 8, 8, true), Cluster(6, 4, 2, true), Cluster(16, 1, 1)}) {
+    for (const char* algorithm : {"ring", "tree", "nvls_tree"}) {
+      for (const double bytes : {1e4, 1e8}) {
+        const CollectiveShape shape = Shape(Communication::kAllReduce, places, bytes);
+        const absl::StatusOr<Schedule> plan = library->Plan(shape, places, {.algorithm = algorithm});
+        if (!plan.ok()) continue;  // one rank a node has no switch
+        SCOPED_TRACE(StrCat(algorithm, ", ", places.ranks(), " ranks, ", bytes));
+        const auto& pattern = plan->phases[0].flows.pattern();
+        ASSERT_NE(pattern, nullptr);
+        EXPECT_GT(EstimateSeconds(*plan, places), 0);
+        ASSERT_NE(pattern->loads, nullptr);
+        EXPECT_LE(pattern->loads->sent.size() + pattern->loads->between.size(), 24u);
+        Schedule listed = *plan;
+        listed.phases[0].flows.Listed();
+        ASSERT_EQ(listed.phases[0].flows.pattern(), nullptr);
+        EXPECT_NEAR(BusiestBytes(*plan) / BusiestBytes(listed), 1, 1e-12);
+        EXPECT_NEAR(EstimateSeconds(*plan, places) / EstimateSeconds(listed, places), 1, 1e-12);
+      }
+    }
+  }
+}
+
+// Cost does not grow with the number of sizes: who sends to whom is listed once for all of them.
+TEST(NcclRoutes, SizesOfACollectiveShareItsFlows) {
+  const auto library = Nccl();
+  const Places places = Cluster(3, 8, 8);
+  const Choice ring{.algorithm = "ring", .protocol = "Simple"};
+  const Schedule small = Plan(*library, Communication::kAllGather, places, 1e6, ring),
+                 large = Plan(*library, Communication::kAllGather, places, 1e9, ring),
+                 scatter = Plan(*library, Communication::kReduceScatter, places, 1e8, ring);
+  const FlowList &few = small.phases[0].flows, &many = large.phases[0].flows;
+  ASSERT_NE(few.pattern(), nullptr);
+  EXPECT_EQ(few.pattern(), many.pattern());
+  EXPECT_EQ(few.pattern(), scatter.phases[0].flows.pattern());
+  EXPECT_EQ(few.size(), 2u * 24);
+  EXPECT_LE(few.kinds().size(), 4u) << "in a node and between nodes, of the first ring and of others";
+  for (size_t f = 0; f < few.size(); ++f) EXPECT_NEAR(many[f].bytes / few[f].bytes, 1000, 1e-9) << f;
+}
+
+TEST(NcclRoutes, ARingSharesItsDataOverAllRails) {
+  for (const auto& [nodes, per_node, rails] : {std::tuple(2, 8, 8), {8, 4, 2}, {3, 8, 4}, {5, 2, 1}}) {
+    const Places places = Cluster(nodes, per_node, rails);
+    const int n = nodes * per_node;
+    const Loads l = LoadsOf(RouteOf(NcclAlgorithm::kRing, Communication::kAllReduce, places), places);
+    const double times = 2.0 * (n - 1) / n;
+    EXPECT_EQ(l.out.size(), static_cast<size_t>(nodes * rails));
+    for (const auto& [nic, share] : l.out) EXPECT_NEAR(share, times / rails, 1e-12);
+    for (const auto& [nic, share] : l.in) EXPECT_NEAR(share, times / rails, 1e-12);
+    EXPECT_NEAR(l.crossings, 2.0 * (n - 1), 1e-9);
+    EXPECT_NEAR(l.network_crossings, times * nodes, 1e-9);
+  }
+}
+
+TEST(NcclRoutes, RingsOfFourLoadAllPairsAlike) {
+  const Places places = Cluster(1, 4, 1);
+  const NcclRoute route = RouteOf(NcclAlgorithm::kRing, Communication::kAllGather, places);
+  ASSERT_EQ(route.phases[0].size(), 12u);
+  for (const NcclHop& h : route.phases[0]) EXPECT_NEAR(h.share, 0.75 / 3, 1e-12);
+}
+
+TEST(NcclRoutes, ABroadcastEndsBeforeItsRoot) {
+  const Places places = Cluster(2, 4, 2);
+  const NcclRoute route = RouteOf(NcclAlgorithm::kRing, Communication::kBroadcast, places);
+  std::map<int, double> got;
+  for (const NcclHop& h : route.phases[0]) got[h.to] += h.share;
+  EXPECT_EQ(got.count(0), 0u);
+  for (int r = 1; r < 8; ++r) EXPECT_NEAR(got[r], 1, 1e-12) << r;
+}
+
+// Every node but a root has one parent in either tree, and no node is inside both.
+TEST(NcclRoutes, TwoTreesShareTheInsides) {
+  for (int nodes = 2; nodes <= 65; ++nodes) {
+    const Places places = Cluster(nodes, 1, 1);
+    const NcclRoute route = RouteOf(NcclAlgorithm::kTree, Communication::kAllReduce, places);
+    const Loads l = LoadsOf(route, places);
+    double most = 0, all = 0;
+    for (const auto& [nic, share] : l.in) most = std::max(most, share), all += share;
+    EXPECT_NEAR(all, 2 * (nodes - 1), 1e-9) << nodes;  // up and down every edge of two trees of half the data
+    EXPECT_LE(most, 2 + 1e-12) << nodes;               // three halves inside one tree, one half as leaf of the other
+    EXPECT_LE(l.network_crossings, 2 * (std::bit_width(static_cast<unsigned>(nodes - 1)) + 1)) << nodes;
+  }
+}
+
+TEST(NcclRoutes, ASwitchThatReducesTakesEachTensorOnce) {
+  const Places places = Cluster(1, 8, 1, true);
+  for (const auto& [rank, share] :
+       LoadsOf(RouteOf(NcclAlgorithm::kNvls, Communication::kAllReduce, places), places).sent) {
+    EXPECT_NEAR(share, 1 + 1.0 / 8, 1e-12) << rank;
+  }
+}
+
+TEST(NcclRoutes, MessagesReachEveryPairOnce) {
+  const Places places = Cluster(3, 2, 2);
+  std::set<std::pair<int, int>> pairs;
+  for (const auto& hops : RouteOf(NcclAlgorithm::kDirect, Communication::kAllToAll, places).phases) {
+    for (const NcclHop& h : hops) {
+      EXPECT_TRUE(pairs.emplace(h.from, h.to).second);
+      EXPECT_NEAR(h.share, 1.0 / 6, 1e-12);
+    }
+  }
+  EXPECT_EQ(pairs.size(), 30u);
+}
+
+TEST(NcclRoutes, RingsFollowTheCablesOfACubeMesh) {
+  const Places node = CubeMesh(1);
+  std::map<std::pair<int, int>, double> seconds;  // of a byte on each cable
+  const NcclRoute ring = RouteOf(NcclAlgorithm::kRing, Communication::kAllGather, node);
+  for (const NcclHop& h : ring.phases[0]) {
+    const Places::Joint& joint = node.joints[static_cast<size_t>(h.from)][static_cast<size_t>(h.to)];
+    EXPECT_TRUE(joint.direct) << h.from << " to " << h.to;
+    seconds[{h.from, h.to}] = h.share / joint.bandwidth;
+  }
+  EXPECT_EQ(seconds.size(), 32u);  // all 16 bundles, both ways, are full
+  for (const auto& [pair, s] : seconds) EXPECT_NEAR(s, 7.0 / 8 / 150e9, 1e-21) << pair.first << " to " << pair.second;
+}
+
+TEST(NcclRoutes, BetweenNodesAWayOverCablesEndsAtItsNic) {
+  const Places places = CubeMesh(3);
+  for (const NcclAlgorithm a : {NcclAlgorithm::kRing, NcclAlgorithm::kTree}) {
+    const NcclRoute route = RouteOf(a, Communication::kAllReduce, places);
+    for (const NcclHop& h : route.phases[0]) {
+      const auto local = [&](int rank) { return static_cast<size_t>(places.local[static_cast<size_t>(rank)]); };
+      EXPECT_TRUE(h.between || places.joints[local(h.from)][local(h.to)].direct);
+    }
+    if (a != NcclAlgorithm::kRing) continue;
+    const Loads l = LoadsOf(route, places);
+    for (const auto* way : {&l.out, &l.in}) {
+      EXPECT_EQ(way->size(), 12u);
+      for (const auto& [nic, share] : *way) EXPECT_NEAR(share, 2 * 23.0 / 24 / 4, 1e-12);
+    }
+  }
+}
+
+// 8 devices of which every two have a cable: all 56 carry the same.
+TEST(NcclRoutes, RingsOverPairsLoadEveryCable) {
+  Places node = Cluster(1, 8, 8), nodes = Cluster(2, 8, 8);
+  node.pair_cables = nodes.pair_cables = true;
+  for (const auto kind : {Communication::kAllReduce, Communication::kAllGather}) {
+    const NcclRoute route = RouteOf(NcclAlgorithm::kRing, kind, node);
+    ASSERT_EQ(route.phases[0].size(), 56u);
+    const double times = kind == Communication::kAllReduce ? 14.0 / 8 : 7.0 / 8;
+    for (const NcclHop& h : route.phases[0]) EXPECT_NEAR(h.share, times / 7, 1e-12);
+    EXPECT_NEAR(LoadsOf(route, node).crossings, times * 8, 1e-9);
+  }
+  std::map<std::pair<int, int>, double> shares;  // within the nodes, of paths that zigzag
+  const NcclRoute between = RouteOf(NcclAlgorithm::kRing, Communication::kAllGather, nodes);
+  for (const NcclHop& h : between.phases[0]) {
+    if (!h.between) shares[{h.from, h.to}] += h.share;
+  }
+  ASSERT_EQ(shares.size(), 2 * 56u);
+  for (const auto& [pair, share] : shares) EXPECT_NEAR(share, 15.0 / 16 / 8, 1e-12);
+}
+
+// 6 nodes of one rank: parts go 1, 2 and 4 on (of the last 2 parts).
+TEST(NcclRoutes, PatDoublesItsDistances) {
+  const Places places = Cluster(6, 1, 1);
+  const NcclRoute route = RouteOf(NcclAlgorithm::kPat, Communication::kAllGather, places);
+  std::map<int, double> out;
+  for (const NcclHop& h : route.phases[0]) out[(h.to - h.from + 6) % 6] = h.share;
+  EXPECT_EQ(out, (std::map<int, double>{{1, 1.0 / 6}, {2, 2.0 / 6}, {4, 2.0 / 6}}));
+  EXPECT_NEAR(LoadsOf(route, places).crossings, 3, 1e-12);
+  EXPECT_FALSE(
+      MakeNcclRoute(NcclAlgorithm::kPat, Shape(Communication::kAllGather, Cluster(2, 4, 4), 1), Cluster(2, 4, 4)).ok());
+}
+
+}  // namespace nccl_routes_test
+}  // namespace twofold::sim
