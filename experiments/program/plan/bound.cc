@@ -13,6 +13,7 @@
 #include "core/base/check.h"
 #include "core/base/strings.h"
 #include "core/proto/world_size.h"
+#include "experiments/program/plan/rank_sums.h"
 #include "experiments/program/plan/stage_kinds.h"
 #include "strategies/from_spec.h"
 #include "strategies/pipeline/stages.h"
@@ -73,54 +74,8 @@ std::optional<spec::Spec> Small(const spec::Spec& spec, int64_t periods = 1) {
   return small;
 }
 
-// What actions took, whatever they came after: the least of each kind. A step's first backward pass, which writes
-// gradients, is apart from the others, which add to them. (GPipe's is that of the last micro-batch.)
-std::vector<ChunkTimes> LeastOf(const RankTimes& rank, int chunks, double RankTimes::OfAction::*seconds) {
-  using pipeline::Action;
-  constexpr double kNone = std::numeric_limits<double>::infinity();
-  ChunkTimes none{.forward = kNone, .backward = {kNone, kNone}, .weights = {kNone, kNone}, .input = kNone};
-  std::vector<ChunkTimes> all(static_cast<size_t>(chunks), none);
-  const auto lower = [](double seconds, double& least) { least = std::min(least, seconds); };
-  std::set<std::pair<int, Action::Kind>> seen;
-  for (const RankTimes::OfAction& of : rank.actions) {
-    ChunkTimes& chunk = all[static_cast<size_t>(of.action.chunk)];
-    const size_t later = seen.emplace(of.action.chunk, of.action.kind).second ? 0 : 1;
-    switch (of.action.kind) {
-      case Action::kForward: lower(of.*seconds, chunk.forward); break;
-      case Action::kBackward: lower(of.*seconds, chunk.backward[later]); break;
-      case Action::kBackwardInput: lower(of.*seconds, chunk.input); break;
-      case Action::kBackwardWeights: lower(of.*seconds, chunk.weights[later]); break;
-    }
-  }
-  const auto known = [](double& least, double otherwise) {
-    if (least == kNone) least = otherwise;
-  };
-  for (ChunkTimes& c : all) {
-    for (double* both : {c.backward, c.weights}) known(both[0], 0), known(both[1], both[0]);
-    known(c.forward, 0), known(c.input, 0);
-  }
-  return all;
-}
-
 double Total(const ChunkTimes& c) {
   return c.forward + c.input + std::max(c.backward[0], c.backward[1]) + std::max(c.weights[0], c.weights[1]);
-}
-
-// What communication beside actions costs, the most of each kind.
-ChunkTimes MostSlowed(const RankTimes& rank) {
-  using pipeline::Action;
-  ChunkTimes most;
-  const auto raise = [](double seconds, double& known) { known = std::max(known, seconds); };
-  for (const RankTimes::OfAction& of : rank.actions) {
-    switch (of.action.kind) {
-      case Action::kForward: raise(of.slowed, most.forward); break;
-      case Action::kBackward: raise(of.slowed, most.backward[0]); break;
-      case Action::kBackwardInput: raise(of.slowed, most.input); break;
-      case Action::kBackwardWeights: raise(of.slowed, most.weights[0]); break;
-    }
-  }
-  most.backward[1] = most.backward[0], most.weights[1] = most.weights[0];
-  return most;
 }
 
 // Each action is slowed so much less at most, and not less than not at all.
@@ -152,34 +107,16 @@ bool StepsDiffer(const spec::Spec& spec) {
   return spec.parallel().has_compression() || spec.train().optimizer().has_one_bit_adam();
 }
 
-// Of what this adds up to in a step of `whole` micro-batches, of which `few` were replayed.
-template <class Add>
-void AddUp(const RankTimes& rank, int few, int whole, const Add& add) {
-  add(rank.outside, 1);
-  for (const RankTimes::OfAction& of : rank.actions) {
-    const bool stands_for_others = of.action.micro_batch == 1 && few > 2;  // neither first nor last
-    add(of, stands_for_others ? 1 + whole - few : 1);
-  }
-}
-
-// Each of the host and the transfers in either direction does one thing after another.
-double OneAfterAnother(const RankTimes& rank, int few, int whole) {
-  double launches = 0, to_device = 0, to_host = 0;
-  AddUp(rank, few, whole, [&](const RankTimes::OfAction& of, double times) {
-    launches += times * of.launches, to_device += times * of.to_device, to_host += times * of.to_host;
-  });
-  return std::max({launches, to_device, to_host});
-}
-
-// What crosses a link in a step takes no less than the link's bandwidth allows, whatever it is and in whatever order.
-double BusiestLink(const RankTimes& rank, int few, int whole) {
-  absl::flat_hash_map<int, double> sums;
-  AddUp(rank, few, whole, [&sums](const RankTimes::OfAction& of, double times) {
-    for (const auto& [link, seconds] : of.links) sums[link] += times * seconds;
-  });
-  double busiest = 0;
-  for (const auto& [link, seconds] : sums) busiest = std::max(busiest, seconds);
-  return busiest;
+// What is gathered for an action depends on the one before it, so that all pairs that follow one another must occur
+// (`every`). Else only what comes between steps is new, which follows the last micro-batch.
+int MicroBatchesToReplay(const pipeline::PipelineShape& shape, bool every) {
+  const int least = shape.chunks > 1 ? shape.stages : 1;  // that the schedule needs
+  // A step's first backward pass of a micro-batch writes gradients, and the later ones add to them.
+  const int wanted = !every              ? 2
+                     : shape.stages == 1 ? kMicroBatches
+                     : shape.chunks > 1  ? 2 * shape.stages
+                                         : shape.stages + 2;
+  return std::min(shape.micro_batches, (wanted + least - 1) / least * least);
 }
 
 bool GathersOrReducesAlways(const spec::Spec& spec) {
@@ -491,16 +428,8 @@ absl::StatusOr<double> Bounds::TightOf(const spec::Spec& spec) {
   const Pieces* const pieces = PiecesOf(spec);
   // A shorter step of the same ranks.
   spec::Spec part = spec;
-  const int least = shape.chunks > 1 ? shape.stages : 1;  // micro-batches that the schedule needs
-  // What is gathered for an action depends on the one before it, so all pairs that follow one another must occur. Else
-  // only what comes between steps is new, which follows the last micro-batch.
   const bool every = GathersOrReducesAlways(spec) || pieces == nullptr;
-  // A step's first backward pass of a micro-batch writes gradients, and the later ones add to them.
-  const int wanted = !every              ? 2
-                     : shape.stages == 1 ? kMicroBatches
-                     : shape.chunks > 1  ? 2 * shape.stages
-                                         : shape.stages + 2;
-  const int micro_batches = std::min(shape.micro_batches, (wanted + least - 1) / least * least);
+  const int micro_batches = MicroBatchesToReplay(shape, every);
   part.mutable_train()->set_global_batch(micro_batches * p.dp() * spec.train().micro_batch());
   part.mutable_train()->clear_epochs();
   const MeshShape mesh = MeshOf(p);
