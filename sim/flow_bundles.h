@@ -63,7 +63,7 @@ struct Flows::Active {
   Done done = nullptr;                              // for that bundle
   std::vector<std::shared_ptr<Owner>> owners = {};  // by set, after a meeting
   size_t next = 0;                                  // step
-  Later solve = nullptr;                            // not null: it is unsolved, and so are all active ones
+  Later solve = nullptr;                            // not null: it is unsolved, as others may be
   double most = 0;                                  // of an unsolved one: as BeginUnsolved says
 };
 

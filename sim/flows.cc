@@ -195,8 +195,11 @@ bool Flows::Settle() {
 
 void Flows::BeginUnsolved(double seconds, double most, Later solve, Done done, int use) {
   double together = most;
-  for (const auto& [number, active] : actives_) together += active.solve != nullptr ? active.most : kNever;
-  if ((!actives_.empty() && together > 1) || history_ != nullptr) return BeginTogether(solve(), std::move(done), use);
+  const bool all_unsolved = unsolved_ == actives_.size();
+  for (auto it = actives_.begin(); all_unsolved && it != actives_.end(); ++it) together += it->second.most;
+  if (!all_unsolved || (!actives_.empty() && together > 1) || history_ != nullptr)
+    return BeginTogether(solve(), std::move(done), use);
+  ++unsolved_;
   ++begun_;
   const double begin = now_();
   actives_.emplace(next_, Active{.group = nullptr,
@@ -210,7 +213,7 @@ void Flows::BeginUnsolved(double seconds, double most, Later solve, Done done, i
     const auto it = actives_.find(number);
     if (it == actives_.end() || it->second.solve == nullptr) return;  // it was solved, and ends by its steps
     const Done done = std::move(it->second.done);
-    actives_.erase(it);
+    actives_.erase(it), --unsolved_;
     done(now_());  // may start new bundles
   });
   ++next_;
@@ -218,11 +221,9 @@ void Flows::BeginUnsolved(double seconds, double most, Later solve, Done done, i
 
 // If one of them ends now, that may begin another one.
 void Flows::SolveUnsolved() {
-  while (true) {
-    const auto unsolved =
-        std::find_if(actives_.begin(), actives_.end(), [](const auto& a) { return a.second.solve != nullptr; });
-    if (unsolved == actives_.end()) return;
-    SolveUnsolved(unsolved);
+  while (unsolved_ > 0) {
+    SolveUnsolved(
+        std::find_if(actives_.begin(), actives_.end(), [](const auto& a) { return a.second.solve != nullptr; }));
   }
 }
 
@@ -230,6 +231,7 @@ void Flows::SolveUnsolved() {
 void Flows::SolveUnsolved(Actives::iterator it) {
   const uint64_t number = it->first;
   Active& active = it->second;
+  --unsolved_;
   active.bundle = std::exchange(active.solve, nullptr)();
   active.group = active.bundle->group, active.solution = active.bundle->solution;
   for (const std::vector<int>& own : active.group->zones) {

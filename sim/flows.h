@@ -136,6 +136,7 @@ class Flows {
   KnownSolutions solved_;                                               // of sets that met
   absl::flat_hash_map<std::pair<uint64_t, uint64_t>, GroupPtr> alone_;  // by a hash of flows, apart from their size
   Actives actives_;
+  size_t unsolved_ = 0;         // of these
   std::vector<uint64_t> held_;  // of actives_: those that Settle will start
   uint64_t next_ = 0;
   int64_t begun_ = 0, meetings_ = 0, solutions_ = 0;

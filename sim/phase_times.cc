@@ -182,7 +182,7 @@ PhaseTimes::Pattern PhaseTimes::PatternOf(const Part& part, const Sizes& sizes) 
   const FlowList& flows = part.phase.flows;
   const bool pipelined = IsPipelined(part.phase);
   const double per_byte = 1 / flows.kinds()[0].bytes;
-  SequenceHash hash(flows.size());
+  SequenceHash hash(flows.size() << 1 | (pipelined ? 1 : 0));
   const auto add_kind = [&](const Flow& f) {
     // Shares that differ by rounding are equal: without the last 12 bits, rounded.
     const uint64_t share = (std::bit_cast<uint64_t>(f.bytes * per_byte) + (1 << 11)) >> 12;

@@ -16,6 +16,7 @@
 #include "backends/simulated/folding.h"
 #include "backends/simulated/generations.h"
 #include "backends/simulated/link_loads.h"
+#include "backends/simulated/most_apart.h"
 #include "backends/simulated/plan.h"
 #include "backends/simulated/process_group.h"
 #include "backends/simulated/repeats.h"

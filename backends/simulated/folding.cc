@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <numeric>
 
@@ -43,12 +42,6 @@ std::string DescribeFolding(const SimulationPlan& plan) {
   return StrCat("ranks are folded: ", who, " stand for ", many, " each");
 }
 
-double MostApart(const spec::Simulated& simulated, int world_size) {
-  if (simulated.folding() == spec::Simulated::ON || world_size > kMostRunAfterAll)
-    return std::numeric_limits<double>::infinity();
-  return std::max(simulated.folding_error(), world_size > kMostRunOneByOne ? kMostApart : 0);
-}
-
 void AddWhatFoldingChanges(double most, SimulatedWorld& world, outcome::Outcome& outcome) {
   double late = 0;
   for (const auto& [stand_in, seconds] : world.late) late = std::max(late, seconds);
@@ -57,9 +50,9 @@ void AddWhatFoldingChanges(double most, SimulatedWorld& world, outcome::Outcome&
     world.folding_refused = "ranks of one class end communications at different times";
   outcome.set_folding_refused(world.folding_refused);
   if (!world.folding_refused.empty()) outcome.mutable_kinds()->Add(world.kinds.of().begin(), world.kinds.of().end());
-  for (const auto& [why, less] : world.unequal) {
+  for (const auto& [why, shorter] : world.unequal) {
     outcome.add_notes(StrCat("folded ranks differ: ", why, ", for which some take up to ",
-                             absl::StrFormat("%.2g", 100 * less),
+                             absl::StrFormat("%.2g", 100 * shorter),
                              " % less time than others; the slowest is simulated and stands for all (`folding: OFF` "
                              "runs every rank)"));
   }

@@ -7,18 +7,8 @@
 #include "backends/simulated/group.h"
 #include "backends/simulated/plan.h"
 #include "core/proto/outcome.pb.h"
-#include "core/proto/spec.pb.h"
 
 namespace twofold {
-
-// Ranks of one class may end a communication at different times, because of their places in the network. The slowest
-// then counts for all, which makes ranks late (SimulatedWorld::late). If some rank is late by more than a share of the
-// whole time, all ranks are run one by one after all, unless there are more than kMostRunAfterAll. The share is
-// folding_error, and at least kMostApart of more ranks than kMostRunOneByOne. A note says how large it is.
-inline constexpr int kMostRunOneByOne = 1024, kMostRunAfterAll = 4096;
-inline constexpr double kMostApart = 0.005;
-// Infinite: it may be any.
-double MostApart(const spec::Simulated& simulated, int world_size);
 
 // The ranks that have actors, in order.
 std::vector<int> Actors(const SimulationPlan& plan, bool fold);

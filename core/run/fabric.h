@@ -49,7 +49,7 @@ struct RunResult {
     bool deleted = false;
   };
   std::vector<Struck> struck = {};
-  // Of a simulation: the share of its time that folding adds at most (report.proto).
+  // Of a simulation: as in report.proto.
   double folding_adds = 0;
 };
 

@@ -97,7 +97,15 @@ KindLoads AddUpByNode(const NodeFlows& flows, size_t kinds, const Places& places
     add(w.first, false, flows.Has(w, 0)), add(w.others, false, flows.Others(w));
   for (const NodeFlows::Between& b : flows.between)
     add(b.first, true, flows.Has(b, 0)), add(b.others, true, flows.Others(b));
-  const std::vector<int> alike = flows.AlikeTo();
+  // A node whose ranks have other NICs is counted on its own.
+  std::vector<int> alike = flows.AlikeTo();
+  for (int v = 0; v < flows.nodes(); ++v) {
+    int& like = alike[static_cast<size_t>(v)];
+    for (int local = 0; local < flows.each && like != v; ++local) {
+      const auto nic = [&](int node) { return places.rail[static_cast<size_t>(flows.RankAt(node, local))]; };
+      if (nic(v) != nic(like)) like = v;
+    }
+  }
   std::map<int, NodeCount> counts;  // by node
   for (int v = 0; v < flows.nodes(); ++v)
     if (alike[static_cast<size_t>(v)] == v) counts.try_emplace(v, flows, v, places);

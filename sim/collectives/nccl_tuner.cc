@@ -140,7 +140,8 @@ double NcclTuner::BusBandwidth(NcclAlgorithm a, NcclProtocol p, Communication::K
         const bool copies = places_.nodes == 1 && !all_reduce && kind != Communication::kReduce;
         return std::min(ll, ring * (copies ? v.ring_ll_copies : v.ring_ll));
       }
-      if (p == NcclProtocol::kLL128) return std::min(ring * 0.92, searched_ * ring_ll128);
+      if (p == NcclProtocol::kLL128)
+        return std::min(ring * (per_node_ == 1 ? v.ring_ll128_alone : 0.92), searched_ * ring_ll128);
       return ring;
     case NcclAlgorithm::kTree: {
       const double tree = std::min(std::min(tree_, most) * 0.92, searched_ * tree_channel);
@@ -190,8 +191,10 @@ double NcclTuner::Latency(NcclAlgorithm a, NcclProtocol p, Communication::Kind k
   switch (a) {
     case NcclAlgorithm::kRing: {
       if (IsChain(kind)) return ChainLatency(p);
-      const int steps = all_reduce ? 2 * (ranks_ - 1) : ranks_ - 1,
-                far = nodes == 1 ? 0 : steps / (ranks_ - 1) * (nodes - 1);
+      const int steps = all_reduce ? 2 * (ranks_ - 1) : ranks_ - 1, far = nodes == 1 ? 0
+                                                                          : all_reduce && v.ring_counts_nodes
+                                                                              ? 2 * nodes
+                                                                              : steps / (ranks_ - 1) * (nodes - 1);
       const double post = nodes == 1 || !v.posts ? 0 : costs_.post * 1e6 * (p == NcclProtocol::kSimple ? 3 : 1);
       return v.base[0][P(p)] + (steps - far) * std::max(inside, post) + far * network;
     }

@@ -7,11 +7,14 @@
 // tries per channel, duplicated channels), src/graph/connect.cc (twice the searched channels), src/graph/topo.h
 // (bandwidth of an NVLink), src/enqueue.cc (topoGetAlgoInfo: channels by size; scheduleP2pTasksToPlan, addP2pToPlan:
 // channels of a message), src/graph/paths.cc (channels per peer), src/transport/nvls.cc (channels and chunks of NVLS),
-// src/include/ comm.h (thread thresholds). RCCL (github.com/ROCm/rccl at 0cbce2a7) decides with other tables, per
-// system: library rccl takes what costs least instead. Assumes: the search finds as many channels as links and NICs
-// allow; hosts of several nodes count as Intel's in NCCL's table of LL if a message costs them 1 us, as AMD's if 2;
-// NICs report no latency of their own. Ignores: CollNet, tuner plugins, environment variables, versions before 2.8,
-// NVLS before 2.18.
+// src/include/comm.h (thread thresholds). RCCL (github.com/ROCm/rccl at 0cbce2a7) decides with other tables, per
+// system: library rccl takes what costs least instead.
+//
+// Assumes: the search finds as many channels as links and NICs allow; hosts of several nodes count as Intel's in NCCL's
+// table of LL if a message costs them 1 us, as AMD's if 2; NICs report no latency of their own.
+//
+// Ignores: CollNet, tuner plugins, environment variables, versions before 2.8, what versions before 2.18 had for Hopper
+// (NVLS and its own plateau and trees).
 #pragma once
 
 #include "sim/collectives/nccl_costs.h"

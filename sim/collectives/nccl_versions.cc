@@ -17,6 +17,8 @@ constexpr NcclVersion Old(int minor) {
           .network = {{2.7, 4.0, minor == 12 ? 28 : 9.6}, {5.0, 8.5, 28}},
           .ring_ll_copies = 1.0 / 3,
           .ring_ll = 1.0 / 4,
+          .ring_ll128_alone = 0.7,
+          .ring_counts_nodes = minor >= 12,
           .node_ll_times = 1.8,
           .ampere_most = 235,
           .tree_between = minor < 10 ? 0.915 : 120.0 / 128,
@@ -41,6 +43,8 @@ constexpr NcclVersion kVersions[] = {Old(8),
                                       .network = {{2.7, 4.0, 14.0}, {5.0, 8.5, 14.0}},
                                       .ring_ll_copies = 0.5,
                                       .ring_ll = 0.5,
+                                      .ring_ll128_alone = 0.92,
+                                      .ring_counts_nodes = false,
                                       .node_ll_times = 1,
                                       .ampere_most = kNoLimit,
                                       .tree_between = 120.0 / 128,
@@ -62,10 +66,10 @@ const NcclVersion* NcclVersionNamed(std::string_view name) {
   int minor = 0;
   const char* const end = name.data() + name.size();
   auto [at, error] = std::from_chars(name.data() + 2, end, minor);
-  if (error != std::errc()) return nullptr;
+  if (error != std::errc() || minor < 0) return nullptr;
   int patch = 0;
   if (at != end) {
-    if (*at != '.') return nullptr;
+    if (*at != '.' || at + 1 == end || at[1] == '-') return nullptr;
     const auto rest = std::from_chars(at + 1, end, patch);
     if (rest.ec != std::errc() || rest.ptr != end) return nullptr;
   }

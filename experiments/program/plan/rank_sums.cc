@@ -2,25 +2,14 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 
 namespace twofold::plan {
-namespace {
-
-// Of what this adds up to in a step of `whole` micro-batches, of which `few` were replayed.
-template <class Add>
-void AddUp(const RankTimes& rank, int few, int whole, const Add& add) {
-  add(rank.outside, 1);
-  for (const RankTimes::OfAction& of : rank.actions) {
-    const bool stands_for_others = of.action.micro_batch == 1 && few > 2;  // neither first nor last
-    add(of, stands_for_others ? 1 + whole - few : 1);
-  }
-}
-
-}  // namespace
 
 std::vector<ChunkTimes> LeastOf(const RankTimes& rank, int chunks, double RankTimes::OfAction::*seconds) {
   using pipeline::Action;
@@ -67,17 +56,37 @@ ChunkTimes MostSlowed(const RankTimes& rank) {
 
 double OneAfterAnother(const RankTimes& rank, int few, int whole) {
   double launches = 0, to_device = 0, to_host = 0;
-  AddUp(rank, few, whole, [&](const RankTimes::OfAction& of, double times) {
+  const auto add = [&](const RankTimes::OfAction& of, double times) {
     launches += times * of.launches, to_device += times * of.to_device, to_host += times * of.to_host;
-  });
+  };
+  add(rank.outside, 1);
+  for (const RankTimes::OfAction& of : rank.actions) {
+    const bool stands_for_others = of.action.micro_batch == 1 && few > 2;  // neither first nor last
+    add(of, stands_for_others ? 1 + whole - few : 1);
+  }
   return std::max({launches, to_device, to_host});
 }
 
+// Which messages and gathers are issued during an action depends on the one after it. So micro-batches that were not
+// replayed count with the least that any in the middle has, by kind of action, chunk and link.
 double BusiestLink(const RankTimes& rank, int few, int whole) {
-  absl::flat_hash_map<int, double> sums;
-  AddUp(rank, few, whole, [&sums](const RankTimes::OfAction& of, double times) {
-    for (const auto& [link, seconds] : of.links) sums[link] += times * seconds;
-  });
+  absl::flat_hash_map<int, double> sums = rank.outside.links;
+  std::map<std::pair<int, int>, std::vector<const RankTimes::OfAction*>> middle;  // by chunk and kind
+  for (const RankTimes::OfAction& of : rank.actions) {
+    for (const auto& [link, seconds] : of.links) sums[link] += seconds;
+    const pipeline::Action& action = of.action;
+    if (action.micro_batch > 0 && action.micro_batch + 1 < few) middle[{action.chunk, action.kind}].push_back(&of);
+  }
+  for (const auto& [kind, actions] : middle) {
+    for (const auto& [link, seconds] : actions[0]->links) {
+      double least = seconds;
+      for (const RankTimes::OfAction* other : actions) {
+        const auto found = other->links.find(link);
+        least = std::min(least, found == other->links.end() ? 0 : found->second);
+      }
+      sums[link] += (whole - few) * least;
+    }
+  }
   double busiest = 0;
   for (const auto& [link, seconds] : sums) busiest = std::max(busiest, seconds);
   return busiest;

@@ -15,8 +15,8 @@ std::vector<ChunkTimes> LeastOf(const RankTimes& rank, int chunks, double RankTi
 // What communication beside actions costs, the most of each kind.
 ChunkTimes MostSlowed(const RankTimes& rank);
 
-// Seconds that a step of `whole` micro-batches takes at least, of which `few` were replayed; from 3 on, the second one
-// stands for those that were not.
+// Seconds that a step of `whole` micro-batches takes at least, of which `few` were replayed. From 3 on, those between
+// the first and the last one stand for those that were not.
 //
 // The host launches one operation after another, and transfers in either direction follow each other: the longest.
 double OneAfterAnother(const RankTimes& rank, int few, int whole);

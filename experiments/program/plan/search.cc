@@ -27,7 +27,7 @@ class Searching {
       : question_(question), device_(device), pool_(pool), journal_(journal), options_(options), begin_(Now()) {
     if (journal_ == nullptr) return;
     for (const Simulated& s : journal_->read()) {
-      if (Extends() || s.Off() == 0) known_[ToLine(s.layout)] = s;
+      if (Extends() || !s.for_gap) known_[ToLine(s.layout)] = s;
     }
   }
 
@@ -201,7 +201,7 @@ class Searching {
   void Record(const Simulated& simulated) {
     if (simulated.failed) return plan_.failed.push_back(simulated);
     if (!simulated.fits) return plan_.too_large.push_back(simulated);
-    times_.insert(simulated.seconds * (simulated.extended ? 1 + kExtensionError : 1));  // at most: folding adds
+    times_.insert(simulated.seconds * (1 + simulated.Off()));
     plan_.ranked.push_back(simulated);
   }
 

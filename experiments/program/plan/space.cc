@@ -246,6 +246,7 @@ class Enumeration {
 spec::Spec SpecOf(const Question& question, const Layout& layout) {
   spec::Spec spec = question.given;
   Apply(layout, spec);
+  if (layout.tp == 1) spec.mutable_parallel()->clear_tp_backward_overlap();  // of messages that there are none of
   FillDefaults(spec, question.file);
   return spec;
 }

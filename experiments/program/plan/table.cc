@@ -59,17 +59,19 @@ std::string MarksText(const Plan& plan, const Shown& shown) {
   std::string text;
   if (plan.ranked.size() > 1) text = "~: the interval does not tell this layout from the first.\n";
   const auto rows = std::min(plan.ranked.size(), static_cast<size_t>(shown.rows));
-  bool extended = false, folded = false;
+  bool extended = false, folded = false, for_gap = false;
   double off = 0;
   for (size_t i = 0; i < rows; ++i) {
     const Simulated& s = plan.ranked[i];
-    extended = extended || s.extended, folded = folded || s.folding_adds > 0, off = std::max(off, s.Off());
+    extended = extended || s.extended, folded = folded || s.folding_adds > 0;
+    for_gap = for_gap || s.for_gap, off = std::max(off, s.Off());
   }
   if (off > 0) {
     StrAppend(&text, kNearly, ": ", extended ? "extended from steps of fewer micro-batches" : "",
               extended && folded ? ", or " : "",
-              folded ? "simulated with one rank for several that are not quite alike" : "", ", off by at most ",
-              absl::StrFormat("%.2g", 100 * off), " % (--gap=0 simulates all of them).\n");
+              folded ? "simulated with one rank for several that are not quite alike" : "", ", off by about ",
+              absl::StrFormat("%.2g", 100 * off), " % at most (",
+              for_gap ? "--gap=0 simulates all of them" : "fabric.simulated.folding: OFF simulates every rank", ").\n");
   }
   return text;
 }

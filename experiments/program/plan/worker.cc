@@ -9,9 +9,11 @@
 #include <sstream>
 #include <utility>
 
+#include "backends/simulated/most_apart.h"
 #include "core/base/check.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
+#include "core/proto/world_size.h"
 #include "experiments/program/plan/fewer_micro_batches.h"
 
 namespace twofold::plan {
@@ -69,7 +71,8 @@ std::string ToJsonLine(const Simulated& s) {
                      {"exposed", s.exposed},
                      {"bytes", s.bytes},
                      {"extended", s.extended},
-                     {"folding_adds", s.folding_adds}});
+                     {"folding_adds", s.folding_adds},
+                     {"for_gap", s.for_gap}});
   }
   return Dump(json);
 }
@@ -99,6 +102,7 @@ absl::StatusOr<Simulated> SimulatedFrom(const std::string& line) try {
   s.bubble = number("bubble"), s.exposed = number("exposed");
   s.bytes = json.at("bytes").get<int64_t>();
   s.extended = json.value("extended", false), s.folding_adds = json.value("folding_adds", 0.0);
+  s.for_gap = json.value("for_gap", s.extended);
   return s;
 } catch (const Json::exception& error) {
   return InvalidArgument("not a simulated layout: ", error.what());
@@ -233,28 +237,51 @@ Worker::BoundAnswer Worker::BoundAnswerFrom(const std::string& bytes) {
 
 Simulated Worker::Run(const Layout& layout) { return SimulatedBy(layout, SimulatedSpecOf(question_, layout)); }
 
+namespace {
+
+// The share of a run of two steps by which ranks that are folded may be late. In one step, that is kExtensionError.
+constexpr double kFoldingError = kExtensionError / 2;
+
+// Lets ranks that are late by so little be folded. False: the spec allows it already, or does not fold.
+bool AllowFolding(spec::Spec& spec) {
+  spec::Simulated& simulated = *spec.mutable_fabric()->mutable_simulated();
+  if (simulated.folding() != spec::Simulated::AUTO) return false;
+  if (MostApart(simulated, static_cast<int>(WorldSize(spec))) >= kFoldingError) return false;
+  simulated.set_folding_error(kFoldingError);
+  return true;
+}
+
+}  // namespace
+
 Simulated Worker::RunFewer(const Layout& layout) {
   spec::Spec spec = SimulatedSpecOf(question_, layout);
-  spec::Simulated& simulated = *spec.mutable_fabric()->mutable_simulated();
-  simulated.set_folding_error(std::max(simulated.folding_error(), kExtensionError));
+  const bool allowed = AllowFolding(spec);
+  const auto whole = [&] {
+    Simulated s = SimulatedBy(layout, spec);
+    s.for_gap = allowed && s.folding_adds > 0;
+    return s;
+  };
   const std::optional<FewerMicroBatches> of = FewerMicroBatchesOf(spec);
-  if (!of) return SimulatedBy(layout, spec);
+  if (!of) return whole();
   std::array<Simulated, 3> few;
   for (size_t i = 0; i < few.size(); ++i) {
     few[i] = SimulatedBy(layout, WithMicroBatches(spec, *of, of->few[i]));
     if (!few[i].fits) return few[i];
   }
-  if (!OnALine(*of, {few[0].seconds, few[1].seconds, few[2].seconds})) return SimulatedBy(layout, spec);
+  if (!OnALine(*of, {few[0].seconds, few[1].seconds, few[2].seconds})) return whole();
+  const auto extend = [&of](double second, double third) { return Extend(*of, second, third); };
   Simulated s = few[2];
-  for (const Simulated& one : few) s.folding_adds = std::max(s.folding_adds, one.folding_adds);
+  // Each of the two may be too long by what its ranks are late. The second one's counts as often as it is subtracted.
+  const double late[] = {few[1].folding_adds * few[1].seconds, few[2].folding_adds * few[2].seconds};
+  s.folding_adds = std::max(extend(0, late[1]), -extend(late[0], 0)) / extend(few[1].seconds, few[2].seconds);
+  if (s.folding_adds > kExtensionError) return whole();
   const absl::StatusOr<int64_t> reserved = bounds_.ReservedBy(spec);
   if (!reserved.ok()) {
     s.fits = false, s.failed = !absl::IsResourceExhausted(reserved.status());
     s.message = std::string(reserved.status().message());
     return s;
   }
-  s.bytes = *reserved, s.extended = true;
-  const auto extend = [&of](double second, double third) { return Extend(*of, second, third); };
+  s.bytes = *reserved, s.extended = s.for_gap = true;
   for (double Simulated::*figure : {&Simulated::seconds, &Simulated::low, &Simulated::high, &Simulated::exposed})
     s.*figure = extend(few[1].*figure, few[2].*figure);
   s.bubble = extend(few[1].bubble * few[1].seconds, few[2].bubble * few[2].seconds) / s.seconds;
@@ -276,7 +303,9 @@ Simulated Worker::SimulatedBy(const Layout& layout, const spec::Spec& spec) {
   s.seconds = report->median_step_seconds(), s.low = report->low(), s.high = report->high();
   s.tokens_per_second = report->tokens_per_second(), s.mfu = report->mfu();
   s.bubble = report->bubble_fraction(), s.exposed = report->exposed_communication_seconds();
-  s.bytes = BytesOf(*report), s.folding_adds = report->folding_adds();
+  s.bytes = BytesOf(*report);
+  // As if ranks were late in this step alone.
+  s.folding_adds = report->folding_adds() * report->steps_size();
   return s;
 }
 

@@ -38,8 +38,9 @@ struct Simulated {
   double bubble = 0, exposed = 0;  // share of the step; seconds of communication
   int64_t bytes = 0;               // reserved on the fullest rank; under another framework, what its device must have
   bool extended = false;           // from steps of fewer micro-batches; off by at most kExtensionError
-  double folding_adds = 0;         // to the step time at most, as a share of it (report.proto)
-  // The share by which the step time may be off.
+  double folding_adds = 0;         // by how much ranks are late at most (report.proto), as a share of the step time
+  bool for_gap = false;            // extended, or folded although the spec does not allow it: good enough for a gap
+  // The share by which the step time may be off, if ranks that are late do not change who shares links with whom.
   double Off() const { return (extended ? kExtensionError : 0) + folding_adds; }
   double core_seconds = 0;                          // that the simulation took
   std::optional<Foretold> foretold = std::nullopt;  // of an exhaustive plan

@@ -102,6 +102,15 @@ void CheckStragglers(const std::string& of, const Stragglers& stragglers, const 
   }
 }
 
+void CheckFoldingError(const spec::Simulated& simulated, Problems& problems) {
+  constexpr std::string_view kField = "fabric.simulated.folding_error";
+  if (!problems.Fraction(kField, simulated.folding_error()) || simulated.folding_error() == 0) return;
+  if (simulated.folding() == spec::Simulated::AUTO) return;
+  problems.Add(kField, NumberText(simulated.folding_error()),
+               " has no effect with folding: ", spec::Simulated::Folding_Name(simulated.folding()),
+               "; leave one of them out");
+}
+
 }  // namespace
 
 void CheckSimulatedNetwork(const spec::Spec& spec, Problems& problems) {
@@ -109,7 +118,7 @@ void CheckSimulatedNetwork(const spec::Spec& spec, Problems& problems) {
   CheckNamed("algorithm", "an algorithm", simulated.algorithm(), WithAuto(sim::AllAlgorithms()), problems);
   CheckNamed("protocol", "a protocol", simulated.protocol(), WithAuto(sim::AllProtocols()), problems);
   if (simulated.has_routing()) CheckNamed("routing", "a routing policy", simulated.routing(), Policies(), problems);
-  problems.Fraction("fabric.simulated.folding_error", simulated.folding_error());
+  CheckFoldingError(simulated, problems);
   CheckPlacement(simulated.placement(), problems);
   CheckNetwork(simulated.network(), problems);
   CheckStragglers("fabric.simulated", simulated.stragglers(), spec, 1e-6, problems);

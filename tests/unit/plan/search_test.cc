@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@
 #include "core/base/format.h"
 #include "core/base/strings.h"
 #include "experiments/program/plan/fewer_micro_batches.h"
+#include "experiments/program/plan/journal.h"
 #include "experiments/program/plan/layouts_csv.h"
 #include "experiments/program/plan/table.h"
 #include "experiments/program/predict_here.h"
@@ -176,7 +178,7 @@ constexpr char kManyMicroBatches[] =
 TEST(SearchTest, RanksThatAreNotQuiteAlikeAreFoldedWhereAGapIsAllowed) {
   const auto job = MakeJob(
       "model { llama { layers: 2 hidden: 256 heads: 8 kv_heads: 8 ffn: 512 vocab: 256 sequence: 8192 } }\n"
-      "train { global_batch: 256 micro_batch: 8 precision { parameter: BF16 } activation_checkpointing { every: 0 } }\n"
+      "train { global_batch: 512 micro_batch: 8 precision { parameter: BF16 } activation_checkpointing { every: 0 } }\n"
       "parallel { tp: 4 pp: 1 cp: 1 dp: 8 sharding: NO_SHARD offload: NO_OFFLOAD sequence_parallel: false bucket_mib: "
       "25 "
       "order: \"pp dp cp tp\" }\nfabric { simulated { cluster: \"dgx-h100\" routing: \"ecmp\" } }\n",
@@ -191,9 +193,20 @@ TEST(SearchTest, RanksThatAreNotQuiteAlikeAreFoldedWhereAGapIsAllowed) {
   EXPECT_NEAR(folded.seconds, exact.seconds, folded.folding_adds * folded.seconds);
   const Shown shown{.ranks = 32, .options = {.gap = 0.01}};
   EXPECT_THAT(PlanText(near, shown),
-              AllOf(HasSubstr("≈: simulated with one rank for several that are not quite alike, off by at most"),
+              AllOf(HasSubstr("≈: simulated with one rank for several that are not quite alike, off by about"),
                     HasSubstr("with one rank for several that are not quite alike (to ")));
   EXPECT_THAT(PlanText(all, shown), Not(HasSubstr("≈")));
+  // A journal keeps for which gaps it is good enough: another plan with a gap takes it, one without simulates it again.
+  const std::string path = testing::TempDir() + "folded.journal.jsonl";
+  std::filesystem::remove(path);
+  for (const double gap : {0.01, 0.01, 0.0}) {
+    auto journal = Journal::Open(path, job->question);
+    ASSERT_TRUE(journal.ok()) << journal.status();
+    const auto plan = Search(job->question, job->bounds->device_memory(), *job->pool, journal->get(), {.gap = gap});
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_EQ(plan->ranked[0].folding_adds > 0, gap > 0);
+    EXPECT_EQ(plan->costs.simulated > 0, gap == 0 || (*journal)->read().empty());
+  }
 }
 
 // Returns how many of the legal layouts are extended.
@@ -239,7 +252,8 @@ TEST(SearchTest, ManyMicroBatchesAreExtendedFromFewer) {
   // Every place that shows such a time marks it, and no other.
   const Shown shown{.ranks = 4, .options = options};
   EXPECT_THAT(PlanText(plan, shown), HasSubstr(StrCat("≈ ", SecondsText(plan.ranked[0].seconds))));
-  EXPECT_THAT(PlanText(plan, shown), HasSubstr("≈: extended from steps of fewer micro-batches, off by at most 0.1 %"));
+  EXPECT_THAT(PlanText(plan, shown),
+              HasSubstr("≈: extended from steps of fewer micro-batches, off by about 0.1 % at most"));
   EXPECT_THAT(PlanText(all, shown), Not(HasSubstr("≈")));
   EXPECT_EQ(PlanJson(plan, shown).at("layouts")[0].at("extended"), true);
   EXPECT_EQ(PlanJson(all, shown).at("layouts")[0].at("extended"), false);

@@ -136,6 +136,19 @@ TEST(NcclTuner, OldVersionsExpectLess) {
   EXPECT_NEAR(us(old, nodes, kTree, kLL128, sum, mib),
               4.4 + 2 * (7 * 1.25 + 2 * 8.5) + mib / (4 * 16e3 * 0.915 * 0.5 * 0.6), 1e-9);
   EXPECT_NEAR(us(old, nodes, kTree, kSimple, sum, mib), 2 * 9 * 28 + mib / (4 * 16e3 * 0.5 * 0.5), 1e-9);
+  // From 2.12 to 2.18 an all_reduce around n nodes counts 2 n hops between them.
+  nccl.set_version("2.12.12");
+  const NcclCosts middle = *ReadNcclCosts(nccl, false);
+  EXPECT_NEAR(us(middle, nodes, kRing, kLL128, sum, mib), 10 + 54 * 1.9 + 8 * 4 + mib / (4 * 20e3 * 32 / 62), 1e-9);
+  EXPECT_NEAR(us(middle, nodes, kRing, kSimple, sum, mib), 1.9 * (8.4 + 54 * 3.4 + 8 * 28) + mib / (96e3 * 32 / 62),
+              1e-9);
+  // With one rank on each node, a ring in LL128 is expected to reach 0.7 of what it does in Simple.
+  const auto mib_more = [&](const NcclCosts& c, NcclProtocol q) {
+    const Places alone = Cluster(4, 1, 1);
+    return us(c, alone, kRing, q, copy, 32 * mib) - us(c, alone, kRing, q, copy, 31 * mib);
+  };
+  EXPECT_NEAR(mib_more(middle, kSimple), 0.7 * mib_more(middle, kLL128), 1e-9);
+  EXPECT_NEAR(mib_more(CostsOf("ampere"), kSimple), 0.92 * mib_more(CostsOf("ampere"), kLL128), 1e-9);
   EXPECT_LT(us(old, node, kNvls, kSimple, sum, mib), 0);
   EXPECT_LT(us(old, Cluster(16, 1, 1), kPat, kSimple, Communication::kAllGather, mib), 0) << "PAT came with 2.23";
 }
@@ -187,7 +200,7 @@ TEST(NcclLibrary, KnowsVersions) {
     nccl.set_version(right);
     EXPECT_TRUE(ReadNcclCosts(nccl, false).ok()) << right;
   }
-  for (const char* wrong : {"2.7.8", "1.3", "2", "2.", "2.8.", "2.8x", "2.8.4-1", "new", "3.0"}) {
+  for (const char* wrong : {"2.7.8", "1.3", "2", "2.", "2.8.", "2.-8", "2.8.-4", "2.8x", "2.8.4-1", "new", "3.0"}) {
     cluster::Nccl nccl;
     nccl.set_version(wrong);
     const absl::Status status = ReadNcclCosts(nccl, false).status();

@@ -1,11 +1,13 @@
 // One actor that stands for all ranks gives the figures that all give, and is refused where it would not.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "backends/simulated/most_apart.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/simulated/fixture.h"
@@ -222,6 +224,20 @@ TEST_F(SimulatedTest, RanksThatPartByLessThanAllowedAreFolded) {
   EXPECT_EQ(refused.results, unfolded.results);
   EXPECT_EQ(refused.folding_adds, 0);
   EXPECT_THAT(refused.notes, testing::Contains(HasSubstr("not folded: ranks of one class end communications at")));
+}
+
+TEST(MostApart, GrowsWithTheNumberOfRanks) {
+  spec::Simulated simulated;
+  EXPECT_EQ(MostApart(simulated, kMostRunOneByOne), 0);
+  EXPECT_EQ(MostApart(simulated, kMostRunOneByOne + 1), kMostApart);
+  simulated.set_folding_error(0.001);
+  EXPECT_EQ(MostApart(simulated, kMostRunOneByOne), 0.001);
+  EXPECT_EQ(MostApart(simulated, kMostRunAfterAll), kMostApart);
+  simulated.set_folding_error(0.02);
+  EXPECT_EQ(MostApart(simulated, kMostRunAfterAll), 0.02);
+  EXPECT_TRUE(std::isinf(MostApart(simulated, kMostRunAfterAll + 1)));
+  simulated.set_folding(spec::Simulated::ON);
+  EXPECT_TRUE(std::isinf(MostApart(simulated, 8)));
 }
 
 // With a root, ranks end at different times. If the slowest counts for all, it is the time until the last one is done.

@@ -272,6 +272,8 @@ const std::vector<Refusal>& Refusals() {
        {"parallel.scatter_gather_messages: true has no effect: under parallel.sequence_parallel each rank of tp "
         "already sends only its part",
         "leave one of them out"}},
+      {"folding_error_off",
+       {"fabric.simulated.folding_error: 0.001 has no effect with folding: OFF; leave one of them out"}},
       {"tp_backward_overlap_alone",
        {"parallel.tp_backward_overlap: true has no effect: it is of messages along tp, but parallel.tp = 1; leave it "
         "out, "
