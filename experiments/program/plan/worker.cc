@@ -49,6 +49,18 @@ int64_t BytesOf(const report::Report& report) {
   return most;
 }
 
+// The share of a run of two steps by which ranks that are folded may be late. In one step, that is kExtensionError.
+constexpr double kFoldingError = kExtensionError / 2;
+
+// Lets ranks that are late by so little be folded. False: the spec allows it already, or does not fold.
+bool AllowFolding(spec::Spec& spec) {
+  spec::Simulated& simulated = *spec.mutable_fabric()->mutable_simulated();
+  if (simulated.folding() != spec::Simulated::AUTO) return false;
+  if (MostApart(simulated, static_cast<int>(WorldSize(spec))) >= kFoldingError) return false;
+  simulated.set_folding_error(kFoldingError);
+  return true;
+}
+
 }  // namespace
 
 std::string ToJsonLine(const Simulated& s) {
@@ -236,22 +248,6 @@ Worker::BoundAnswer Worker::BoundAnswerFrom(const std::string& bytes) {
 // ---- Simulation ----
 
 Simulated Worker::Run(const Layout& layout) { return SimulatedBy(layout, SimulatedSpecOf(question_, layout)); }
-
-namespace {
-
-// The share of a run of two steps by which ranks that are folded may be late. In one step, that is kExtensionError.
-constexpr double kFoldingError = kExtensionError / 2;
-
-// Lets ranks that are late by so little be folded. False: the spec allows it already, or does not fold.
-bool AllowFolding(spec::Spec& spec) {
-  spec::Simulated& simulated = *spec.mutable_fabric()->mutable_simulated();
-  if (simulated.folding() != spec::Simulated::AUTO) return false;
-  if (MostApart(simulated, static_cast<int>(WorldSize(spec))) >= kFoldingError) return false;
-  simulated.set_folding_error(kFoldingError);
-  return true;
-}
-
-}  // namespace
 
 Simulated Worker::RunFewer(const Layout& layout) {
   spec::Spec spec = SimulatedSpecOf(question_, layout);
