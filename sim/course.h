@@ -20,7 +20,7 @@ class Engine::Course {
     double seconds;            // its latency
     Flows::BundlePtr flows;    // null: no flows, or not solved yet
     double flows_seconds = 0;  // of flows that are not solved: what they take if they have the network to themselves
-    double most = 2;           // of these: as in Engine::Alone
+    double most = 2;           // of these: as in Engine::Alone; 2: unknown
   };
   struct Set {
     std::vector<Phase> phases;

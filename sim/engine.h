@@ -110,7 +110,7 @@ class Engine {
   // of which MayWait.
   struct Alone {
     double latency, flows;
-    double most = 2;  // of any link's bandwidth, what the flows take at most (PhaseTimes::Time::most)
+    double most = 2;  // share of any link's bandwidth that the flows take at most (PhaseTimes::Time::most); 2: unknown
   };
   std::shared_ptr<const Course> ChartUnsolved(const Copy& copy, std::span<const Alone> phases);
   bool MayWait(const Schedule& schedule) const;

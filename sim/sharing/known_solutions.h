@@ -2,8 +2,8 @@
 //
 // Two meetings are alike if the same classes take part and have equally much left, up to the rounding of times. Those
 // that may be alike are found by the sum of what is left, so that a look-up costs a few comparisons, however many are
-// kept. Of the last ones used, as many are kept as have kMostKept changes of rates and loads together (64 MiB). One
-// thread.
+// kept. Those that were used longest ago are forgotten, so that the rest have about kMostKept changes of rates and
+// loads together (64 MiB). One thread.
 #pragma once
 
 #include <cstddef>

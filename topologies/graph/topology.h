@@ -105,7 +105,7 @@ class Topology {
   //   it takes the default route from any node a to any node b to that of the other rails, link by link, and keeps
   //   bandwidths and latencies. No link is of two k.
   virtual bool rails_are_twins() const { return false; }
-  // The last of these, of a network whose ports n * rails to n * rails + rails - 1 are the rails of node n.
+  // Whether the third condition holds for a network of which port n * rails + r is rail r of node n.
   virtual bool TwinPorts(int /*rails*/) const { return false; }
   virtual int links_of_node() const { return 0; }  // of each node, if rails are twins
   // Endpoints may be arranged in a grid whose lines are closed (tori, HammingMeshes). `grid` has its dimensions, the

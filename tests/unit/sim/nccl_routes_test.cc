@@ -39,6 +39,21 @@ Loads LoadsOf(const NcclRoute& route, const Places& p) {
   return l;
 }
 
+// `expected`: by the two ends of a hop, the share of the bytes that crosses it. Nodes have `each` ranks.
+void CheckHops(const NcclRoute& route, const std::map<std::pair<int, int>, double>& expected, int nodes, int each) {
+  ASSERT_EQ(route.phases.size(), 1u);
+  EXPECT_EQ(route.phases[0].size(), expected.size());
+  double crossings = 0;
+  for (const NcclHop& h : route.phases[0]) {
+    const auto known = expected.find({h.from, h.to});
+    ASSERT_NE(known, expected.end()) << h.from << " to " << h.to;
+    EXPECT_NEAR(h.share, known->second, 1e-12);
+    EXPECT_EQ(h.between, h.from / each != h.to / each);
+    crossings += h.crossings;
+  }
+  EXPECT_NEAR(crossings, nodes * each - 1, 1e-9) << "a byte goes around one of the rings";
+}
+
 // Ring r enters every node at device r. Which rings share a hop is found once for all nodes: each hop has the sum of
 // its rings, and none is missing.
 TEST(NcclRoutes, RingsBetweenNodesAddUp) {
@@ -50,17 +65,7 @@ TEST(NcclRoutes, RingsBetweenNodesAddUp) {
       const auto at = [&, each = each](int k) { return k % n / each * each + (r + k) % each; };
       for (int k = 0; k < n; ++k) expected[{at(k), at(k + 1)}] += (n - 1.0) / n / each;
     }
-    ASSERT_EQ(route.phases.size(), 1u);
-    EXPECT_EQ(route.phases[0].size(), expected.size());
-    double crossings = 0;
-    for (const NcclHop& h : route.phases[0]) {
-      const auto known = expected.find({h.from, h.to});
-      ASSERT_NE(known, expected.end()) << h.from << " to " << h.to;
-      EXPECT_NEAR(h.share, known->second, 1e-12);
-      EXPECT_EQ(h.between, h.from / each != h.to / each);
-      crossings += h.crossings;
-    }
-    EXPECT_NEAR(crossings, n - 1, 1e-9) << "a byte goes around one of them";
+    CheckHops(route, expected, nodes, each);
   }
 }
 
@@ -82,17 +87,7 @@ TEST(NcclRoutes, ChainsBetweenNodesAddUp) {
         }
       }
       const NcclRoute route = Listed(MakeNcclRoute(NcclAlgorithm::kRing, shape, places).value());
-      ASSERT_EQ(route.phases.size(), 1u);
-      EXPECT_EQ(route.phases[0].size(), expected.size());
-      double crossings = 0;
-      for (const NcclHop& h : route.phases[0]) {
-        const auto known = expected.find({h.from, h.to});
-        ASSERT_NE(known, expected.end()) << h.from << " to " << h.to;
-        EXPECT_NEAR(h.share, known->second, 1e-12);
-        EXPECT_EQ(h.between, h.from / each != h.to / each);
-        crossings += h.crossings;
-      }
-      EXPECT_NEAR(crossings, n - 1, 1e-9);
+      CheckHops(route, expected, nodes, each);
       EXPECT_EQ(route.device_share, 1);
       EXPECT_EQ(route.step_share, 0);
     }
