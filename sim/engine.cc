@@ -21,9 +21,6 @@ namespace twofold::sim {
 
 namespace s4u = simgrid::s4u;
 
-// SimGrid's clock, which goes on from one engine to the next. Its address is null if this SimGrid keeps it elsewhere.
-extern double simgrid_clock [[gnu::weak]] __asm__("_ZN7simgrid6kernel10EngineImpl4now_E");
-
 struct Engine::Waiting {
   s4u::SemaphorePtr wake;
   const std::function<std::string()>& what;

@@ -6,7 +6,7 @@
 // present time.
 //
 // Timed events are kept in our own queue, ordered by time and then by the order of requests; SimGrid's clock runs to
-// the next event. With `solve_flows`, flows.h computes how flows share links. Without it, and for loose schedules
+// the next event. While no rank can go on and no flow is SimGrid's, the engine sets the clock itself. With `solve_flows`, flows.h computes how flows share links. Without it, and for loose schedules
 // (Schedule::loose), SimGrid does.
 //
 // Assumes: what topologies and schedules state. Ignores: CPU time of the network stack, packet effects, congestion
@@ -191,6 +191,7 @@ class Engine {
   void RunDue();
   void SettleSoon();
   void SetTimer();
+  bool NothingElseRuns() const;
   void RunSet(const std::shared_ptr<Under>& under, size_t set, size_t phase, double from);
   void PhaseEnded(const std::shared_ptr<Under>& under, size_t set, size_t number, double time);
   void SetEnded(const std::shared_ptr<Under>& under);
