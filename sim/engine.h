@@ -6,8 +6,9 @@
 // present time.
 //
 // Timed events are kept in our own queue, ordered by time and then by the order of requests; SimGrid's clock runs to
-// the next event. While no rank can go on and no flow is SimGrid's, the engine sets the clock itself. With `solve_flows`, flows.h computes how flows share links. Without it, and for loose schedules
-// (Schedule::loose), SimGrid does.
+// the next event. While no rank can go on and no flow is SimGrid's, the engine sets the clock itself. With
+// `solve_flows`, flows.h computes how flows share links. Without it, and for loose schedules (Schedule::loose), SimGrid
+// does.
 //
 // Assumes: what topologies and schedules state. Ignores: CPU time of the network stack, packet effects, congestion
 // control (flows get their max-min share at once).

@@ -47,8 +47,8 @@ void Engine::SetTimer() {
   });
 }
 
-// Whether nothing happens before the next event but what events do: all ranks wait or are done, and SimGrid has no flows.
-// Then its clock may go on without a timer, which costs several times as much as an event.
+// Whether nothing happens before the next event but what events do: all ranks wait or are done, and SimGrid has no
+// flows. Then its clock may go on without a timer, which costs several times as much as an event.
 bool Engine::NothingElseRuns() const { return running_ == 0 && flows_ && &simgrid_clock != nullptr; }
 
 // Runs in SimGrid's own context, where nothing may block.

@@ -19,11 +19,13 @@ MicroBatches::MicroBatches(nn::Context& ctx, ParameterLayout& layout, const std:
   loss_ = ctx.device.NewTensor(Shape{1}, ops::AccumulationType(options.dtype), Category::kOther, "loss of the step");
 }
 
-void MicroBatches::BeginStep(std::span<const int64_t> indices, double scale) {
+void MicroBatches::BeginStep(std::span<const int64_t> indices, double scale, int64_t accumulation) {
+  TWOFOLD_CHECK_LE(accumulation, options_.accumulation);
   indices_ = indices;
   scale_ = scale;
-  ctx_.loss_factor = scale / static_cast<double>(options_.accumulation);
-  for (Chunk& chunk : chunks_) chunk.left = options_.accumulation;
+  accumulation_ = accumulation;
+  ctx_.loss_factor = scale / static_cast<double>(accumulation);
+  for (Chunk& chunk : chunks_) chunk.left = accumulation;
   if (!chunks_.back().part.head) ctx_.Launch(ops::Fill{.out = loss_, .value = 0});
 }
 
@@ -71,7 +73,7 @@ Tensor MicroBatches::Forward(Chunk& chunk, int micro_batch, Tensor in) {
   const Tensor mean = loss_function_.Forward(ctx_, std::exchange(y, Tensor()), batch.targets, flight->loss);
   ctx_.Launch(ops::Sum{.in = mean,
                        .out = loss_,
-                       .factor = 1.0 / static_cast<double>(options_.accumulation * options_.replicas),
+                       .factor = 1.0 / static_cast<double>(accumulation_ * options_.replicas),
                        .accumulate = micro_batch > 0});
   return Tensor();  // the loss has saved what backward needs of the batch
 }
@@ -83,7 +85,7 @@ Tensor MicroBatches::Backward(Chunk& chunk, const Action& action, Tensor dy) {
   if (ends) layout_.BeginMicroBatch(--chunk.left == 0);
   if (chunk.part.head && action.kind != Action::kBackwardWeights) {
     const OwnerScope loss(ctx_.owners(), {.module = "loss"});
-    dy = loss_function_.Backward(ctx_, flight->loss, scale_ / static_cast<double>(options_.accumulation));
+    dy = loss_function_.Backward(ctx_, flight->loss, scale_ / static_cast<double>(accumulation_));
   }
   Tensor dx;
   switch (action.kind) {

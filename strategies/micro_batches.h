@@ -26,7 +26,7 @@ class MicroBatches {
  public:
   struct Options {
     int64_t samples = 1;          // per micro-batch
-    int64_t accumulation = 1;     // micro-batches per step on one rank of dp
+    int64_t accumulation = 1;     // micro-batches per step on one rank of dp, at most
     int64_t replicas = 1;         // ranks that share the global batch; losses are summed over them
     int64_t dp = 1, dp_rank = 0;  // ranks with different samples, and this rank's index among them
     DType dtype = DType::kF32;    // of activations
@@ -36,9 +36,10 @@ class MicroBatches {
   MicroBatches(nn::Context& ctx, ParameterLayout& layout, const std::vector<nn::ModelPart>& parts, nn::Loss& loss,
                const Dataset& data, const Options& options);
 
-  // Starts a step over this rank's samples: micro-batch i takes indices [i, i + 1) * samples. The caller keeps
-  // `indices` alive. The loss is multiplied by `scale`.
-  void BeginStep(std::span<const int64_t> indices, double scale);
+  // Starts a step of `accumulation` micro-batches, at most as many as the options have, over this rank's samples:
+  // micro-batch i takes indices [i, i + 1) * samples. The caller keeps `indices` alive. The loss is multiplied by
+  // `scale`.
+  void BeginStep(std::span<const int64_t> indices, double scale, int64_t accumulation);
   // Runs one action. `in` is the message from the part before (or after); returns the message to send on. Adds to the
   // gradients and to loss().
   Tensor Run(const pipeline::Action& action, Tensor in);
@@ -75,7 +76,8 @@ class MicroBatches {
   Tensor loss_;
   std::span<const int64_t> indices_;
   double scale_ = 1;
-  nn::Saved nothing_;  // scratch for Predict, cleared after each chunk
+  int64_t accumulation_ = 1;  // of this step
+  nn::Saved nothing_;         // scratch for Predict, cleared after each chunk
 };
 
 }  // namespace twofold

@@ -250,6 +250,21 @@ Work RankTrainer::SpreadLoss(Work sum) {
   return stages_.Broadcast(micro_batches_->loss(), stages_.size() - 1);
 }
 
+void RankTrainer::RunMicroBatches(int64_t step, std::span<const int64_t> samples) {
+  pipeline::PipelineShape shape = options_.pipeline;
+  const bool fewer = step < static_cast<int64_t>(options_.micro_batches.size());
+  if (fewer) shape.micro_batches = options_.micro_batches[static_cast<size_t>(step)];
+  micro_batches_->BeginStep(samples, scaler_.scale(), shape.micro_batches);
+  executor_.Execute(fewer ? pipeline::ActionsOf(options_.schedule, shape, stages_.rank()) : actions_,
+                    shape.micro_batches, Boundaries(options_.micro_batch), options_.types.parameter,
+                    [this](const pipeline::Action& action, Tensor in) {
+                      if (launched_) launched_(true);
+                      Tensor out = micro_batches_->Run(action, std::move(in));
+                      if (launched_) launched_(false);
+                      return out;
+                    });
+}
+
 std::optional<double> RankTrainer::Step(int64_t step, bool reads_loss) {
   const OwnerScope outside(nn_.owners(), {.pass = "step"});  // of its passes
   const std::vector<int64_t> indices =
@@ -257,10 +272,7 @@ std::optional<double> RankTrainer::Step(int64_t step, bool reads_loss) {
   nn_.step = step;
   if (options_.elastic) KeepState();
   layout_->BeginStep(scaler_.scale());
-  micro_batches_->BeginStep(indices, scaler_.scale());
-  executor_.Execute(
-      actions_, options_.pipeline.micro_batches, Boundaries(options_.micro_batch), options_.types.parameter,
-      [this](const pipeline::Action& action, Tensor in) { return micro_batches_->Run(action, std::move(in)); });
+  RunMicroBatches(step, indices);
   Work loss = BeginLossSum(reads_loss);  // overlaps with the optimizer
   layout_->FinishGradients();
   loss = SpreadLoss(std::move(loss));

@@ -31,6 +31,8 @@ class RankTrainer {
               nn::RoutingObserver& routing, bool draws = true);
   int64_t parameters() const;  // of this rank's part of the model
   const LossScaler& scaler() const { return scaler_; }
+  // Called before and after each of a pipeline's actions is launched; `begins` tells which.
+  void OnAction(std::function<void(bool begins)> launched) { launched_ = std::move(launched); }
   // Returns the loss, the mean over the global batch. Null if `reads_loss` is false: then the host does not wait.
   std::optional<double> Step(int64_t step, bool reads_loss);
   ValidationResult Validate();  // only if the options ask for validations
@@ -70,6 +72,7 @@ class RankTrainer {
   std::vector<pipeline::Boundaries> Boundaries(int64_t samples) const {
     return BoundariesOf(*options_.model, parts_, options_.Share(samples));
   }
+  void RunMicroBatches(int64_t step, std::span<const int64_t> samples);
   Work BeginLossSum(bool reads_loss);
   Work SpreadLoss(Work sum);
   Predictions Predict(nn::Context& ctx, const Dataset& data, std::span<const int64_t> indices);
@@ -114,6 +117,7 @@ class RankTrainer {
   std::optional<ShardCopy> copy_;
   std::function<int64_t(int64_t)> samples_before_;  // null: all steps have the same number of samples
   std::function<void()> commit_;                    // null: the run is not elastic
+  std::function<void(bool)> launched_;              // null: nobody asks
   int64_t steps_done_ = 0;
   bool in_step_ = false;  // a step has begun and was not committed
   std::optional<double> last_loss_;

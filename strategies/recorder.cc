@@ -130,8 +130,21 @@ void Recorder::Routed(int64_t block, std::span<const int64_t> choices) {
   for (size_t e = 0; e < choices.size(); ++e) sum[e] += choices[e];
 }
 
+void Recorder::ActionLaunched(bool begins) {
+  ctx_.WhenReached([actions = actions_, begins](Seconds time) {
+    Actions& a = *actions;
+    if (begins) {
+      a.begin = time.value();
+      if (a.done == 0) a.first = a.begin;
+      return;
+    }
+    ++a.done, a.last = time.value(), a.working += a.last - a.begin;
+  });
+}
+
 void Recorder::BeginStep(int64_t step) {
   routed_.clear();
+  actions_ = std::make_shared<Actions>();
   in_step_ = true;
   if (open_steps_ > 0) return;
   step_start_ = ctx_.clock().Now();
@@ -174,6 +187,11 @@ void Recorder::RecordOpenSteps(std::optional<double> loss) {
   for (; open_steps_ > 0; --open_steps_) {
     report::Step* step = record_->add_steps();
     step->set_seconds(last_step_.value());
+    if (open_steps_ == 1 && actions_->done > 0) {
+      report::ActionTimes& actions = *record_->add_actions();
+      actions.set_step(record_->steps_size());
+      actions.set_first(actions_->first), actions.set_last(actions_->last), actions.set_working(actions_->working);
+    }
     step->set_exposed_communication_seconds(stalled.value());
     if (open_steps_ == 1 && loss) step->set_loss(*loss);
     const CodecBytes& codec = codec_of_open_[codec_of_open_.size() - static_cast<size_t>(open_steps_)];

@@ -103,6 +103,8 @@ class Recorder final : public nn::CodecObserver, public nn::RoutingObserver {
   void Repeat(int64_t steps);
   int64_t first_traced_step() const { return trace_start_; }  // on any rank
   void CatchUp();                                             // waits for the device, so that the record has all steps
+  // When the compute stream gets here, one of a pipeline's actions begins or ends. For devices that hold nothing.
+  void ActionLaunched(bool begins);
   void CodecWorks(bool works) override { ctx_.trace().SetCodec(works); }
   void Encoded(Bytes before, Bytes after) override { codec_.before += before, codec_.after += after; }
   void Routed(int64_t block, std::span<const int64_t> choices) override;
@@ -178,6 +180,13 @@ class Recorder final : public nn::CodecObserver, public nn::RoutingObserver {
   // destroyed.
   const std::shared_ptr<MemorySamples> samples_ = std::make_shared<MemorySamples>(kMemorySamples);
   std::optional<MemoryBlocks> blocks_;  // while tracing
+  // Of the step's actions, likewise shared.
+  struct Actions {
+    int64_t done = 0;
+    double begin = 0;  // of the present one
+    double first = 0, last = 0, working = 0;
+  };
+  std::shared_ptr<Actions> actions_ = std::make_shared<Actions>();
   const std::unique_ptr<report::RankRecord> record_;
 };
 

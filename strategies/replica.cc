@@ -68,7 +68,7 @@ double Replica::Compute(int64_t batch) {
   const std::vector<int64_t> indices = sampler_.BatchAt(batch);
   nn_.step = batch;
   layout_->BeginStep(options_.loss_scale.scale);
-  micro_batches_.BeginStep(indices, options_.loss_scale.scale);
+  micro_batches_.BeginStep(indices, options_.loss_scale.scale, options_.pipeline.micro_batches);
   executor_.Execute(
       actions_, options_.pipeline.micro_batches, boundaries_, options_.types.parameter,
       [this](const pipeline::Action& action, Tensor in) { return micro_batches_.Run(action, std::move(in)); });

@@ -43,6 +43,8 @@ std::string TrainRank(RankContext& ctx, const TrainingOptions& options, const Sa
   RankTrainer trainer(ctx, options, samples, recorder, recorder);
   if (resumed) trainer.Resume(*resumed);
   recorder.SetParameters(trainer.parameters());
+  if (options.mesh.pp > 1 && ctx.device().holds() == Holds::kNothing)
+    trainer.OnAction([&recorder](bool begins) { recorder.ActionLaunched(begins); });
   ctx.world().Barrier().Wait();
   recorder.IsSetUp();
   TrainingLoop(ctx, options, recorder, progress, next).Run(trainer, first_step);

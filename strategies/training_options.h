@@ -56,6 +56,9 @@ struct TrainingOptions {
 
   // The data and the length of the training.
   int64_t steps = 0;
+  // Of the first steps: how many micro-batches they have, if fewer than pipeline.micro_batches. The rest of their
+  // samples is left out. For predictions of synchronous training that is not elastic.
+  std::vector<int> micro_batches = {};
   int64_t report_loss_every = 1;              // steps
   int64_t alike_from = 0;                     // earlier steps send or compute something else (warm-up of a codec)
   int64_t global_batch = 1, micro_batch = 1;  // samples

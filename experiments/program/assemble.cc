@@ -24,12 +24,20 @@
 namespace twofold {
 namespace {
 
-// Rank 0's steps that count.
+// The steps that count: from the first index on, until before the second. A record may have more than the spec asks for
+// (PredictSteps).
+std::pair<int, int> Steady(const spec::Spec& spec, const report::RankRecord& record) {
+  int steps = record.steps_size();
+  if (const int64_t asked = spec.train().steps() - record.first_step(); spec.train().has_steps() && asked > 0)
+    steps = static_cast<int>(std::min<int64_t>(steps, asked));
+  const auto warmup = std::min<int64_t>(spec.train().warmup_steps(), steps);
+  return {warmup < steps ? static_cast<int>(warmup) : 0, steps};
+}
+
+// Rank 0's.
 std::vector<report::Step> SteadySteps(const spec::Spec& spec, const report::RankRecord& record) {
-  const auto warmup = std::min<int64_t>(spec.train().warmup_steps(), record.steps_size());
-  std::vector<report::Step> steady(record.steps().begin() + (warmup < record.steps_size() ? warmup : 0),
-                                   record.steps().end());
-  return steady;
+  const auto [first, last] = Steady(spec, record);
+  return {record.steps().begin() + first, record.steps().begin() + last};
 }
 
 void AddValidations(const spec::Spec& spec, const report::RankRecord& record, report::Report& out) {
@@ -301,7 +309,7 @@ report::Report Assemble(const spec::Spec& spec, const RunFacts& facts, const Run
   out.set_world_size(facts.world_size);
   out.set_device(facts.device);
   if (result.folding_adds > 0) out.set_folding_adds(result.folding_adds);
-  out.set_bubble_fraction(BubbleFraction(spec, records));
+  if (!records.empty()) out.set_bubble_fraction(BubbleFraction(spec, records, Steady(spec, records.lead())));
   out.set_model_flops_per_step(ModelOf(spec.model())->TrainingFlops(spec.train().global_batch()));
   out.set_peak_flops_per_second(facts.peak_flops_per_second);
   AddRankRows(records, out);

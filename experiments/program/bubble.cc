@@ -46,30 +46,53 @@ std::vector<Actions> ActionsOfSteps(const report::RankRecord& record) {
   return steps;
 }
 
-}  // namespace
+struct StepOfAll {
+  double first = std::numeric_limits<double>::infinity(), last = 0;
+  std::vector<double> working, ranks;  // by stage: the sum over its ranks, and their number
 
-double BubbleFraction(const spec::Spec& spec, const RankRecords& records) {
-  const MeshShape mesh = MeshOf(spec.parallel());
-  if (mesh.pp == 1) return 0;
-  struct Step {
-    double first = std::numeric_limits<double>::infinity(), last = 0;
-    std::vector<double> working, ranks;  // by stage: the sum over its ranks, and their number
-  };
-  std::vector<Step> steps;
-  for (const auto& [rank, record] : records.traced()) {
+  void Add(const MeshShape& mesh, int64_t rank, const Actions& own, double of_ranks) {
     const auto stage = static_cast<size_t>(PlaceOf(mesh, static_cast<int>(rank)).pp);
+    working.resize(static_cast<size_t>(mesh.pp)), ranks.resize(static_cast<size_t>(mesh.pp));
+    first = std::min(first, own.first), last = std::max(last, own.last);
+    working[stage] += of_ranks * own.working, ranks[stage] += of_ranks;
+  }
+};
+
+// By step, as far as ranks were traced.
+std::vector<StepOfAll> StepsOfTraces(const MeshShape& mesh, const RankRecords& records) {
+  std::vector<StepOfAll> steps;
+  for (const auto& [rank, record] : records.traced()) {
     const std::vector<Actions> own = ActionsOfSteps(record);
     steps.resize(std::max(steps.size(), own.size()));
-    for (size_t i = 0; i < own.size(); ++i) {
-      Step& step = steps[i];
-      step.working.resize(static_cast<size_t>(mesh.pp)), step.ranks.resize(static_cast<size_t>(mesh.pp));
-      step.first = std::min(step.first, own[i].first), step.last = std::max(step.last, own[i].last);
-      step.working[stage] += own[i].working, ++step.ranks[stage];
+    for (size_t i = 0; i < own.size(); ++i) steps[i].Add(mesh, rank, own[i], 1);
+  }
+  return steps;
+}
+
+// By steady step of a prediction.
+std::vector<StepOfAll> StepsOfRecords(const MeshShape& mesh, const RankRecords& records, std::pair<int, int> steady) {
+  std::vector<StepOfAll> steps(static_cast<size_t>(std::max(0, steady.second - steady.first)));
+  for (const report::RankRecord& record : records.kept()) {
+    for (const report::ActionTimes& actions : record.actions()) {
+      const int64_t place = actions.step() - 1 - steady.first;
+      if (place < 0 || place >= static_cast<int64_t>(steps.size())) continue;
+      const Actions own{.first = actions.first(), .last = actions.last(), .working = actions.working()};
+      steps[static_cast<size_t>(place)].Add(mesh, record.rank(), own, static_cast<double>(records.SharedBy(record)));
     }
   }
+  return steps;
+}
+
+}  // namespace
+
+double BubbleFraction(const spec::Spec& spec, const RankRecords& records, std::pair<int, int> steady) {
+  const MeshShape mesh = MeshOf(spec.parallel());
+  if (mesh.pp == 1) return 0;
+  std::vector<StepOfAll> steps = StepsOfTraces(mesh, records);
+  if (steps.empty()) steps = StepsOfRecords(mesh, records, steady);
   double sum = 0;
   int counted = 0;
-  for (const Step& step : steps) {
+  for (const StepOfAll& step : steps) {
     double working = 0;
     bool whole = step.last > step.first;
     for (size_t s = 0; s < step.working.size(); ++s) {

@@ -181,7 +181,7 @@ absl::StatusOr<plan::Plan> Solve(const plan::Question& question, int processes, 
     return absl::Status(why.code(), StrCat(question.file, ": ", std::string(why.message())));
   }
   shown.device = (*bounds)->device_memory();
-  plan::Worker worker(question, **bounds, PredictHere);
+  plan::Worker worker(question, **bounds, PredictSteps);
   auto pool = plan::Pool::Make(processes, [&worker](const std::string& task) { return worker.Do(task); });
   if (!pool.ok()) return pool.status();
   return plan::Search(question, shown.device, **pool, journal, shown.options);

@@ -15,7 +15,15 @@
 
 namespace twofold {
 
-absl::StatusOr<report::Report> PredictHere(spec::Spec spec, const std::string& file) {
+namespace {
+
+struct Prediction {
+  std::unique_ptr<Fabric> fabric;
+  TrainingData data;
+  RunResult result;
+};
+
+absl::StatusOr<Prediction> Simulate(spec::Spec& spec, const std::string& file, std::vector<int> micro_batches) {
   if (FabricName(spec) != "simulated")
     return InvalidArgument(file, ": fabric: ", FabricName(spec), " measures; only fabric simulated predicts");
   if (WritesCheckpoints(spec) || spec.train().has_resume())
@@ -28,11 +36,40 @@ absl::StatusOr<report::Report> PredictHere(spec::Spec spec, const std::string& f
   absl::StatusOr<std::unique_ptr<Fabric>> fabric = MakeFabric(spec);
   if (!fabric.ok())
     return absl::Status(fabric.status().code(), StrCat(file, ": ", std::string(fabric.status().message())));
-  const TrainingOptions options = TrainingOptionsFor(spec);
+  TrainingOptions options = TrainingOptionsFor(spec);
+  if (!micro_batches.empty()) options.alike_from = options.steps;
+  options.micro_batches = std::move(micro_batches);
   RunResult result = (*fabric)->Run(static_cast<int>(RanksToStart(spec)), [&](RankContext& ctx) {
     return TrainRank(ctx, options, data->samples(), nullptr, {}, nullptr);
   });
-  return Finish(spec, **fabric, *data, std::move(result)).report;
+  return Prediction{*std::move(fabric), *std::move(data), std::move(result)};
+}
+
+}  // namespace
+
+absl::StatusOr<report::Report> PredictHere(spec::Spec spec, const std::string& file) {
+  absl::StatusOr<Prediction> made = Simulate(spec, file, {});
+  if (!made.ok()) return made.status();
+  return Finish(spec, *made->fabric, made->data, std::move(made->result)).report;
+}
+
+absl::StatusOr<std::vector<report::Report>> PredictSteps(spec::Spec spec, const std::string& file,
+                                                         const std::vector<int64_t>& micro_batches) {
+  spec::Train& train = *spec.mutable_train();
+  train.clear_epochs();
+  train.set_steps(static_cast<int64_t>(micro_batches.size()));
+  const absl::StatusOr<Prediction> made = Simulate(spec, file, {micro_batches.begin(), micro_batches.end()});
+  if (!made.ok()) return made.status();
+  const int64_t samples = train.global_batch() / AccumulationSteps(spec);  // of one micro-batch on all ranks
+  std::vector<report::Report> reports;
+  for (size_t step = 0; step < micro_batches.size(); ++step) {
+    const auto before = static_cast<int64_t>(step);
+    train.set_warmup_steps(before), train.set_steps(before + 1);
+    train.set_global_batch(samples * micro_batches[step]);
+    reports.push_back(Finish(spec, *made->fabric, made->data, made->result).report);
+    if (reports.back().outcome() != report::OK) return std::vector{reports.back()};
+  }
+  return reports;
 }
 
 }  // namespace twofold

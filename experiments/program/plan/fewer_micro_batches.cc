@@ -1,6 +1,7 @@
 #include "experiments/program/plan/fewer_micro_batches.h"
 
 #include <cmath>
+#include <numeric>
 
 #include "experiments/program/spec/spec.h"
 
@@ -13,26 +14,20 @@ std::optional<FewerMicroBatches> FewerMicroBatchesOf(const spec::Spec& spec) {
   if (spec.fabric().simulated().network().jitter() > 0 || parallel.has_compression() ||
       spec.train().optimizer().has_one_bit_adam())
     return std::nullopt;
-  const FewerMicroBatches of{.whole = AccumulationSteps(spec), .few = {2 * pp, 3 * pp, 4 * pp}};
-  if (of.few[0] + of.few[1] + of.few[2] >= of.whole) return std::nullopt;
+  const FewerMicroBatches of{.whole = AccumulationSteps(spec), .steps = {pp, 2 * pp, 3 * pp, 4 * pp, 4 * pp}};
+  if (std::accumulate(of.steps.begin(), of.steps.end(), int64_t{0}) >= 2 * of.whole) return std::nullopt;
   return of;
 }
 
-spec::Spec WithMicroBatches(spec::Spec spec, const FewerMicroBatches& of, int64_t micro_batches) {
-  spec.mutable_train()->set_global_batch(spec.train().global_batch() / of.whole * micro_batches);
-  return spec;
-}
-
-double Extend(const FewerMicroBatches& of, double second, double third) {
-  return third +
-         (third - second) * static_cast<double>(of.whole - of.few[2]) / static_cast<double>(of.few[2] - of.few[1]);
+double Extend(const FewerMicroBatches& of, double second, double third, double last) {
+  const auto groups = static_cast<double>(of.whole - of.steps[3]) / static_cast<double>(of.steps[3] - of.steps[2]);
+  return last + (third - second) * groups;
 }
 
 bool OnALine(const FewerMicroBatches& of, const std::array<double, 3>& seconds) {
-  const double group = static_cast<double>(of.few[1] - of.few[0]);
-  const double bend = (seconds[2] - seconds[1]) - (seconds[1] - seconds[0]);  // of the time of such a group
-  const double groups = static_cast<double>(of.whole - of.few[2]) / group;
-  return std::abs(bend) * groups <= kExtensionError / 10 * Extend(of, seconds[1], seconds[2]);
+  const double bend = (seconds[2] - seconds[1]) - (seconds[1] - seconds[0]);  // of the time of a group
+  const double whole = Extend(of, seconds[1], seconds[2], seconds[2]);
+  return std::abs(Extend(of, 0, bend, 0)) <= kExtensionError / 10 * whole;
 }
 
 }  // namespace twofold::plan

@@ -247,29 +247,36 @@ Worker::BoundAnswer Worker::BoundAnswerFrom(const std::string& bytes) {
 
 // ---- Simulation ----
 
-Simulated Worker::Run(const Layout& layout) { return SimulatedBy(layout, SimulatedSpecOf(question_, layout)); }
+Simulated Worker::Run(const Layout& layout) { return RunWhole(layout, SimulatedSpecOf(question_, layout)); }
+
+Simulated Worker::RunWhole(const Layout& layout, const spec::Spec& spec) {
+  const auto steps = static_cast<size_t>(spec.train().steps());
+  return SimulatedBy(layout, spec, std::vector(steps, AccumulationSteps(spec))).back();
+}
 
 Simulated Worker::RunFewer(const Layout& layout) {
   spec::Spec spec = SimulatedSpecOf(question_, layout);
   const bool allowed = AllowFolding(spec);
   const auto whole = [&] {
-    Simulated s = SimulatedBy(layout, spec);
+    Simulated s = RunWhole(layout, spec);
     s.for_gap = allowed && s.folding_adds > 0;
     return s;
   };
   const std::optional<FewerMicroBatches> of = FewerMicroBatchesOf(spec);
   if (!of) return whole();
-  std::array<Simulated, 3> few;
-  for (size_t i = 0; i < few.size(); ++i) {
-    few[i] = SimulatedBy(layout, WithMicroBatches(spec, *of, of->few[i]));
-    if (!few[i].fits) return few[i];
-  }
-  if (!OnALine(*of, {few[0].seconds, few[1].seconds, few[2].seconds})) return whole();
-  const auto extend = [&of](double second, double third) { return Extend(*of, second, third); };
-  Simulated s = few[2];
-  // Each of the two may be too long by what its ranks are late. The second one's counts as often as it is subtracted.
-  const double late[] = {few[1].folding_adds * few[1].seconds, few[2].folding_adds * few[2].seconds};
-  s.folding_adds = std::max(extend(0, late[1]), -extend(late[0], 0)) / extend(few[1].seconds, few[2].seconds);
+  const std::vector<Simulated> steps = SimulatedBy(layout, spec, {of->steps.begin(), of->steps.end()});
+  Simulated s = steps.back();
+  if (!s.fits) return s;
+  const Simulated &second = steps[2], &third = steps[3];
+  if (!OnALine(*of, {steps[1].seconds, second.seconds, third.seconds})) return whole();
+  for (double Simulated::*figure : {&Simulated::seconds, &Simulated::low, &Simulated::high, &Simulated::exposed})
+    s.*figure = Extend(*of, second.*figure, third.*figure, s.*figure);
+  const auto idle = [](const Simulated& step) { return step.bubble * step.seconds; };
+  s.bubble = Extend(*of, idle(second), idle(third), idle(steps.back())) / s.seconds;
+  // Each of them may be too long by what its ranks are late. The second one's counts as often as it is subtracted.
+  const auto late = [](const Simulated& step) { return step.folding_adds * step.seconds; };
+  s.folding_adds =
+      std::max(Extend(*of, 0, late(third), late(steps.back())), -Extend(*of, late(second), 0, 0)) / s.seconds;
   if (s.folding_adds > kExtensionError) return whole();
   const absl::StatusOr<int64_t> reserved = bounds_.ReservedBy(spec);
   if (!reserved.ok()) {
@@ -278,31 +285,34 @@ Simulated Worker::RunFewer(const Layout& layout) {
     return s;
   }
   s.bytes = *reserved, s.extended = s.for_gap = true;
-  for (double Simulated::*figure : {&Simulated::seconds, &Simulated::low, &Simulated::high, &Simulated::exposed})
-    s.*figure = extend(few[1].*figure, few[2].*figure);
-  s.bubble = extend(few[1].bubble * few[1].seconds, few[2].bubble * few[2].seconds) / s.seconds;
-  const double quicker = static_cast<double>(of->whole) / static_cast<double>(of->few[2]) * few[2].seconds / s.seconds;
+  const double quicker =
+      static_cast<double>(of->whole) / static_cast<double>(of->steps[4]) * steps.back().seconds / s.seconds;
   s.tokens_per_second *= quicker, s.mfu *= quicker;
   return s;
 }
 
-Simulated Worker::SimulatedBy(const Layout& layout, const spec::Spec& spec) {
-  Simulated s{.layout = layout};
-  const absl::StatusOr<report::Report> report = simulate_(spec, question_.file);
-  if (!report.ok() || report->outcome() != report::OK) {
-    s.message = report.ok() ? StrCat(report::Outcome_Name(report->outcome()), ": ", report->message())
-                            : std::string(report.status().message());
-    s.failed = !report.ok() || report->outcome() != report::OUT_OF_MEMORY;
-    return s;
+// By step; if the run fails, one.
+std::vector<Simulated> Worker::SimulatedBy(const Layout& layout, const spec::Spec& spec,
+                                           const std::vector<int64_t>& micro_batches) {
+  const absl::StatusOr<std::vector<report::Report>> reports = simulate_(spec, question_.file, micro_batches);
+  if (!reports.ok()) return {{.layout = layout, .failed = true, .message = std::string(reports.status().message())}};
+  double all = 0;  // seconds
+  for (const report::Step& step : reports->back().steps()) all += step.seconds();
+  std::vector<Simulated> steps;
+  for (const report::Report& report : *reports) {
+    Simulated& s = steps.emplace_back(Simulated{.layout = layout});
+    s.fits = report.outcome() == report::OK;
+    s.failed = !s.fits && report.outcome() != report::OUT_OF_MEMORY;
+    if (!s.fits) s.message = StrCat(report::Outcome_Name(report.outcome()), ": ", report.message());
+    if (!s.fits) continue;
+    s.seconds = report.median_step_seconds(), s.low = report.low(), s.high = report.high();
+    s.tokens_per_second = report.tokens_per_second(), s.mfu = report.mfu();
+    s.bubble = report.bubble_fraction(), s.exposed = report.exposed_communication_seconds();
+    s.bytes = BytesOf(report);
+    // Of two steps, as if ranks were late in this one alone; of several, as late as its share of the run.
+    s.folding_adds = report.folding_adds() * (micro_batches.size() > 2 ? 1 : all / s.seconds);
   }
-  s.fits = true;
-  s.seconds = report->median_step_seconds(), s.low = report->low(), s.high = report->high();
-  s.tokens_per_second = report->tokens_per_second(), s.mfu = report->mfu();
-  s.bubble = report->bubble_fraction(), s.exposed = report->exposed_communication_seconds();
-  s.bytes = BytesOf(*report);
-  // As if ranks were late in this step alone.
-  s.folding_adds = report->folding_adds() * report->steps_size();
-  return s;
+  return steps;
 }
 
 }  // namespace twofold::plan

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/proto/report.pb.h"
@@ -48,8 +49,9 @@ struct Simulated {
 std::string ToJsonLine(const Simulated& simulated);
 absl::StatusOr<Simulated> SimulatedFrom(const std::string& json_line);
 
-// Simulates one spec, as `twofold predict` would: PredictHere.
-using Simulate = absl::StatusOr<report::Report> (*)(spec::Spec spec, const std::string& file);
+// Simulates a training whose steps have so many micro-batches: PredictSteps.
+using Simulate = absl::StatusOr<std::vector<report::Report>> (*)(spec::Spec spec, const std::string& file,
+                                                                 const std::vector<int64_t>& micro_batches);
 
 // The spec by which a layout is simulated: two steps, of which the second counts, without traces and files. Of a spec
 // whose first steps differ (compression, one_bit_adam), all of its steps.
@@ -90,8 +92,10 @@ class Worker {
   std::string Screen(const Slice& slice);
   BoundAnswer Bound(const Layout& layout, double enough);
   Simulated Run(const Layout& layout);
+  Simulated RunWhole(const Layout& layout, const spec::Spec& spec);
   Simulated RunFewer(const Layout& layout);
-  Simulated SimulatedBy(const Layout& layout, const spec::Spec& spec);
+  std::vector<Simulated> SimulatedBy(const Layout& layout, const spec::Spec& spec,
+                                     const std::vector<int64_t>& micro_batches);
   Foretold Foretell(const Layout& layout);
 
   const Question& question_;

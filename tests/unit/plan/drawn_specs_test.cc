@@ -58,7 +58,7 @@ bool Check(Drawn d, Tally& tally) {
     EXPECT_TRUE(absl::IsInvalidArgument(bounds.status())) << bounds.status();
     return false;
   }
-  Worker worker(d.question, **bounds, PredictHere);
+  Worker worker(d.question, **bounds, PredictSteps);
   const auto simulated = SimulatedFrom(worker.Do(Worker::CheckTask(d.layout)));
   EXPECT_TRUE(simulated.ok()) << simulated.status();
   if (!simulated.ok()) return true;
