@@ -172,6 +172,7 @@ void SimulatedDevice::Charge(Stream& stream, const ops::Op& op, const Tensor& wo
   }
   double host_seconds = rank_.machine().host_seconds * factor;
   if (rank_.machine().gpu) host_seconds = e.launch ? e.launch->value() : rank_.machine().launch_seconds;
+  launching_ += host_seconds;
   double seconds = e.seconds.value() * factor;
   if (!rank_.communicating().none() && &stream == compute_.get()) {
     seconds = rank_.communicating().Take(seconds, [&](const BesideIt& takes) { return costs_.Slowdown(op, takes); });
@@ -274,6 +275,13 @@ void SimulatedDevice::WhenReached(std::function<void(Seconds)> fn) {
   };
   if (graphs_ == nullptr || graphs_->kept.empty()) return call();
   graphs_->kept.push_back({.launch = {}, .call = call});
+}
+
+// The others may be there sooner by all the time that its kernels and their launches take, at most.
+void SimulatedDevice::Briefly(absl::FunctionRef<void()> work) {
+  const double before = sums_.seconds + launching_;
+  work();
+  rank_.StandsForFaster(sums_.seconds + launching_ - before);
 }
 
 std::optional<double> SimulatedDevice::Difference(const ops::Op& a, const ops::Op& b) {

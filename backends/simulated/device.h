@@ -50,6 +50,7 @@ class SimulatedDevice : public Device {
   // errors of different kernels add up as squares; errors of one kernel's calls are fully correlated. 1, 1 before the
   // first operation.
   Range uncertainty() const;
+  void Briefly(absl::FunctionRef<void()> work) override;
   std::optional<double> Difference(const ops::Op& a, const ops::Op& b) override;
   // Kernels and dimensions whose time lies outside the calibrated range, with the number of times they ran.
   using Extrapolated = std::map<std::string, std::map<std::array<int64_t, 3>, int64_t>, std::less<>>;
@@ -100,6 +101,7 @@ class SimulatedDevice : public Device {
   std::deque<sim::TimePointPtr> marks_ = {};         // the ends of every few launches, the oldest first
   absl::flat_hash_map<const char*, size_t> places_;  // index into spreads, by kernel; the names are string literals
   Sums sums_;
+  double launching_ = 0;  // seconds that the host has launched for
 };
 
 }  // namespace twofold

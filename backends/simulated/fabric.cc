@@ -276,6 +276,7 @@ outcome::Outcome Simulate(const spec::Spec& spec, SimulationPlan& plan, int worl
                        .stand_ins = fold ? plan.stand_ins : std::vector<int>()};
   const double most_apart = MostApart(spec.fabric().simulated(), plan.world_size);
   world.none_may_part = most_apart == 0;
+  world.may_differ_briefly = plan.may_differ_briefly;
   world.sums_tell_apart = !asked_for && plan.world_size <= kMostRunOneByOne;
   world.may_be_unequal = asked_for || plan.world_size > kMostRunAfterAll;
   // Groups with pending waits are removed from the network.
@@ -316,6 +317,9 @@ outcome::Outcome Simulate(const spec::Spec& spec, SimulationPlan& plan, int worl
             ? RepeatsOf(*steady, {actor.clock, actor.allocator, actor.host_allocator, actor.stats, actor.device, world})
             : nullptr);
     actor.context = &ctx;
+    actor.clock.SetLate([&world, r](double seconds) {
+      if (!world.briefly.empty()) world.late[r] += seconds;
+    });
     const absl::Cleanup add = [&] { AddMost(actor.device.extrapolated(), extrapolated); };
     try {
       outcome.set_results(at, fn(ctx));
@@ -407,6 +411,7 @@ class SimulatedFabric : public Fabric {
         SplitClasses(kinds, why, *plan);
         continue;
       }
+      if (std::exchange(plan->may_differ_briefly, false)) continue;
       if (AskedFor()) {
         result.status = InvalidArgument("fabric.simulated.folding: ON, but ", why, "; use AUTO or OFF");
         return result;

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "backends/simulated/rank_classes.h"
 #include "core/base/rank_list.h"
 #include "core/base/strings.h"
@@ -63,9 +64,12 @@ void AddWhatFoldingChanges(double most, SimulatedWorld& world, outcome::Outcome&
   }
   if (world.late.empty()) return;
   outcome.set_folding_adds(share);
-  const std::string how = world.apart > 0 ? StrCat("ended the same communication up to ",
-                                                   std::ceil(1000 * world.apart) / 10, " % of its time apart")
-                                          : "began messages around a ring at different times";
+  const std::string differ = world.briefly.empty() ? "" : StrCat("differ (", absl::StrJoin(world.briefly, "; "), ")");
+  const std::string apart = world.apart > 0  ? StrCat("ended the same communication up to ",
+                                                      std::ceil(1000 * world.apart) / 10, " % of its time apart")
+                            : differ.empty() ? "began messages around a ring at different times"
+                                             : "";
+  const std::string how = StrCat(differ, differ.empty() || apart.empty() ? "" : ", and ", apart);
   outcome.add_notes(StrCat("folded ranks ", how, "; the slowest rank's time is used for all, which adds at most ",
                            absl::StrFormat("%.2g", 100 * share),
                            " % to the time of the run, if it does not change who shares links with whom "

@@ -85,6 +85,15 @@ bool SimulatedGroup::RanksDifferInTime(std::span<const int> kinds, double share,
   return true;
 }
 
+bool SimulatedGroup::RanksDifferBriefly(std::span<const int> kinds, const std::string& why) {
+  if (!world_.folded() || !world_.may_differ_briefly) {
+    RanksDiffer(kinds, why);
+    return false;
+  }
+  if (std::any_of(kinds.begin(), kinds.end(), [&](int kind) { return kind != kinds[0]; })) world_.briefly.insert(why);
+  return true;
+}
+
 void SimulatedGroup::TellAllApart(const std::string& why) {
   std::vector<int> places(ranks().size());
   std::iota(places.begin(), places.end(), 0);
@@ -338,6 +347,8 @@ void SimulatedGroup::Finish(const std::vector<Arrival>& arrivals, const std::vec
   const Communication::Kind kind = arrivals[0].call->communication.kind;
   ended_ = {kind, arrivals[0].call->communication.peer, end};
   std::vector<double> done(arrivals.size(), end);
+  for (size_t i = 0; absent_ && i < arrivals.size(); ++i)
+    world_.late[stand_ins_[static_cast<size_t>(arrivals[i].rank)]] += end - *arrivals[i].started;
   if (!world_.late.empty()) HandOnLateness(stand_ins_);
   for (size_t i = 0; i < arrivals.size(); ++i) {
     const int stand_in = stand_ins_[static_cast<size_t>(arrivals[i].rank)];

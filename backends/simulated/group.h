@@ -56,6 +56,9 @@ struct SimulatedWorld {
   // more of them than it should. With `sums_tell_apart`, they are told apart instead.
   bool sums_tell_apart = true;
   std::string others_come_early = {};
+  // Ranks that differ briefly are simulated as one (folding_error); then, in what.
+  bool may_differ_briefly = false;
+  std::set<std::string> briefly = {};
   // What rank 0's groups ran, by group, kind and bytes.
   std::map<std::tuple<std::string, Communication::Kind, int64_t>, sim::Network::Name> ran = {};
   bool folded() const { return !stand_ins.empty(); }
@@ -142,6 +145,9 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   // name, and the run fails, so that it starts over only once.
   void RanksDiffer(std::span<const int> kinds, const std::string& why);
   bool RanksDifferInTime(std::span<const int> kinds, double share, const std::string& why);
+  bool RanksDifferBriefly(std::span<const int> kinds, const std::string& why);
+  // Of the ranks that one stands for, some do not take part in what this group does.
+  void OthersAreAbsent(const std::string& why) { absent_ = true, world_.briefly.insert(why); }
   // What a message consists of, for one end's GOAL schedule.
   std::vector<GoalMessage> GoalMessages(int rank, const P2p& op);
   // If folded: no link joins ranks of two of the groups that do the same.
@@ -250,6 +256,7 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   std::map<uint64_t, std::map<int, std::shared_ptr<SimulatedGroup>>> split_results_;
   std::map<uint64_t, Parts> parts_;
   std::set<std::vector<int>> told_;  // kinds that some rank has told
+  bool absent_ = false;              // OthersAreAbsent
 };
 
 }  // namespace twofold

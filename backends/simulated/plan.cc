@@ -464,6 +464,7 @@ absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec) {
   if (absl::Status s = DivideIntoSites(simulated, plan); !s.ok()) return s;
   if (absl::Status s = SetLibrary(simulated, *c, plan); !s.ok()) return s;
   // Open MPI's connections remember what they have sent; a reference leaves nothing out.
+  plan.may_differ_briefly = simulated.folding_error() > 0;
   plan.counts_steps = simulated.steady_state() == spec::Simulated::COUNT && !plan.machine.real && !plan.simgrid &&
                       !plan.machine.graph && plan.machine.goal_bytes == 0 && plan.library->name() != "open_mpi";
   profile::Profile profile;

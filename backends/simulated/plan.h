@@ -45,6 +45,7 @@ struct SimulationPlan {
   RoutingOptions routing;
   bool simgrid = false;                  // SimGrid divides bandwidth, flow by flow
   bool counts_steps = false;             // steps that repeat are counted (steady_state.h)
+  bool may_differ_briefly = false;       // ranks of a class (ProcessGroup::RanksDifferBriefly)
   std::vector<int> endpoints;            // the endpoint of each rank
   std::vector<double> compute_factors;   // factor on each rank's operation times; empty: 1
   sim::MeasuredCollectives collectives;  // measured on the links that join the ranks, if the profile has them

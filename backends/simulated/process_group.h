@@ -32,6 +32,9 @@ class SimulatedProcessGroup : public ProcessGroup {
   bool RanksDifferInTime(std::span<const int> kinds, double share, const std::string& why) override {
     return shared_->RanksDifferInTime(kinds, share, why);
   }
+  bool RanksDifferBriefly(std::span<const int> kinds, const std::string& why) override {
+    return shared_->RanksDifferBriefly(kinds, why);
+  }
   void RanksDifferOver(ProcessGroup& others, std::span<const int> kinds, const std::string& why) override;
 
   // For what runs on simulated ranks alone.

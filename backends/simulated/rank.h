@@ -149,6 +149,12 @@ class SimulatedRank : public Clock {
   }
   Communicating& communicating() { return communicating_; }
 
+  // Ranks that this one stands for may be so much faster (SimulatedWorld::late). `late` is told.
+  void SetLate(std::function<void(double seconds)> late) { late_ = std::move(late); }
+  void StandsForFaster(double seconds) {
+    if (late_) late_(seconds);
+  }
+
   // ---- Faults (faults.h) ----
   // Its operations take longer until then.
   struct Slowness {
@@ -214,6 +220,7 @@ class SimulatedRank : public Clock {
                                  compute_ = std::make_shared<sim::Timeline>();
   std::unique_ptr<RankGraph> graph_;
   std::function<void()> flush_;
+  std::function<void(double)> late_;
 };
 
 // An event is a point on a time line; for a communication's event, `stream` is the stream's name in traces.

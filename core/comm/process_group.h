@@ -75,6 +75,12 @@ class ProcessGroup {
     RanksDiffer(kinds, why);
     return false;
   }
+  // As RanksDiffer, for ranks that differ only in how long they take within Device::Briefly. Returns whether this rank
+  // stands for such ranks all the same. Then it must launch there what the one of them launches that takes longest.
+  virtual bool RanksDifferBriefly(std::span<const int> kinds, const std::string& why) {
+    RanksDiffer(kinds, why);
+    return false;
+  }
   // As RanksDiffer, for ranks that differ only in the collectives that they take over `others`, a group of this rank.
   // Each rank takes some of those that the first rank of this group takes, and later all wait for all. Apart from
   // staging (staging.h) they hold equally much memory. Then the first rank may stand for all, unless other ranks use

@@ -114,6 +114,9 @@ class Device {
   }
   bool IsOnHost(const Tensor& t) { return &t.allocator() == &host_allocator(); }
 
+  // Runs `work`, which some of the ranks that this one stands for may finish sooner (ProcessGroup::RanksDifferBriefly).
+  virtual void Briefly(absl::FunctionRef<void()> work) { work(); }
+
   // By how much longer `a` takes here than `b`, as a share of the longer time (negative: b takes longer; 0: they are
   // alike in every respect), if both need the same workspace: then a rank that runs one of them may stand for a rank
   // that runs the other. Nothing: it cannot. Only devices that model time know.

@@ -47,7 +47,7 @@ ShardedDataParallel::ShardedDataParallel(nn::Context& ctx, Chunks chunks, const 
         // Offloaded gradients stay on the device until they are summed.
         return {sums.Traits(), options_.offload ? nullptr : sums.only_group()};
       },
-      "shards have different parts of the gradients that several ranks sum");
+      "shards have different parts of the gradients that several ranks sum", /*briefly=*/false);
 }
 
 ShardedDataParallel::~ShardedDataParallel() = default;
@@ -317,7 +317,7 @@ std::vector<std::vector<optim::SlicePart>> ShardedDataParallel::PartsOfShard(int
 }
 
 // Only shards with elements that several ranks of a copy of the model hold can have traits.
-void ShardedDataParallel::TellShardsApart(PartTraits traits, const std::string& why) {
+bool ShardedDataParallel::TellShardsApart(PartTraits traits, const std::string& why, bool briefly) {
   std::map<const Sharing*, std::map<int64_t, std::set<std::string>>> of;  // by shard; absent: none
   std::map<const Sharing*, std::set<ProcessGroup*>> over;
   for (const ShardedUnit* unit : units_->forward()) {
@@ -335,11 +335,16 @@ void ShardedDataParallel::TellShardsApart(PartTraits traits, const std::string& 
       over[unit->sharing].insert(shards_own.over);
     }
   }
+  bool stands_for_others = false;
   for (const auto& [sharing, texts] : of) {
     std::map<std::set<std::string>, int> numbers;
     std::vector<int> kinds(static_cast<size_t>(sharing->shards()));
     for (const auto& [shard, text] : texts)
       kinds[static_cast<size_t>(shard)] = numbers.try_emplace(text, static_cast<int>(numbers.size()) + 1).first->second;
+    if (briefly) {
+      stands_for_others = sharing->gather->RanksDifferBriefly(kinds, why) || stands_for_others;
+      continue;
+    }
     const std::set<std::string>& first = texts.begin()->second;
     const bool first_has_all = std::all_of(texts.begin(), texts.end(), [&](const auto& shard) {
       return std::includes(first.begin(), first.end(), shard.second.begin(), shard.second.end());
@@ -350,6 +355,7 @@ void ShardedDataParallel::TellShardsApart(PartTraits traits, const std::string& 
     else
       sharing->gather->RanksDiffer(kinds, why);
   }
+  return stands_for_others;
 }
 
 std::vector<FlatGradient> ShardedDataParallel::Gradients() const {

@@ -119,7 +119,7 @@ class ShardedDataParallel final : public ParameterLayout, private UnitObserver {
   }
   std::vector<std::vector<optim::SlicePart>> PartsOfShard(int shard) const override;
   std::vector<FlatGradient> Gradients() const override;
-  void TellShardsApart(PartTraits traits, const std::string& why) override;
+  bool TellShardsApart(PartTraits traits, const std::string& why, bool briefly) override;
   std::vector<NamedState> ReducerStates() const override { return pipeline_.States(); }
   void AverageBuffers() override { buffers_->Average(); }
 

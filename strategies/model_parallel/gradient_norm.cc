@@ -1,6 +1,7 @@
 #include "strategies/model_parallel/gradient_norm.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 
 #include "absl/functional/function_ref.h"
@@ -47,6 +48,25 @@ std::vector<Tensor> OwnedGradients(const ParameterLayout& layout, Wanted wanted)
   return owned;
 }
 
+// Of these parts: how many stretches a rank owns if it owns nothing that several ranks hold, and how many elements
+// those have.
+struct WithoutShared {
+  size_t stretches = 0;
+  int64_t shared = 0;
+};
+WithoutShared CountWithoutShared(const std::vector<optim::SlicePart>& parts) {
+  WithoutShared without;
+  bool inside = false;
+  optim::ForStretches(parts, [&](int64_t, const nn::Parameter&, const nn::Parameter::Stretch& stretch) {
+    if (stretch.part.padding) return;
+    const bool alone = stretch.part.holders.none();
+    without.stretches += alone && !inside;
+    if (!alone) without.shared += stretch.where.count;
+    inside = alone;
+  });
+  return without;
+}
+
 }  // namespace
 
 GradientNorm::GradientNorm(nn::Context& ctx, ParameterLayout& layout, ProcessGroup& model, ProcessGroup* experts)
@@ -61,11 +81,23 @@ GradientNorm::GradientNorm(nn::Context& ctx, ParameterLayout& layout, ProcessGro
     owned_experts_ = OwnedGradients(layout, is_expert);
 }
 
+bool GradientNorm::differs_briefly() const { return !ctx_.device.IsOnHost(owned_[0]); }
+
 // Which stretches a rank leaves out depends on its shard; on a rank that owns all it holds, on nothing.
-void GradientNorm::TellShardsApart() {
+void GradientNorm::TellShardsApart(bool stands_for_others) {
   const auto any = [](const nn::Parameter&) { return true; };
-  layout_.TellShardsApart(
-      [&](size_t, const std::vector<optim::SlicePart>& kept) -> ParameterLayout::ShardTraits {
+  std::map<size_t, size_t> most;  // by bucket: stretches that a rank may have
+  int64_t shared = 0;             // elements that others may not own
+  const auto count = [&](size_t bucket, const std::vector<optim::SlicePart>& kept) {
+    const WithoutShared without = CountWithoutShared(kept);
+    most[bucket] = std::max(most[bucket], without.stretches);
+    shared += without.shared;
+  };
+  const std::vector<FlatGradient> gradients = layout_.Gradients();
+  for (size_t g = 0; g < gradients.size(); ++g) count(g, gradients[g].parts);
+  const bool for_shards = layout_.TellShardsApart(
+      [&](size_t bucket, const std::vector<optim::SlicePart>& kept) -> ParameterLayout::ShardTraits {
+        count(bucket, kept);
         std::string text;
         bool all = true;
         const int64_t numel = kept.empty() ? 0 : kept.back().offset + kept.back().count;
@@ -76,7 +108,15 @@ void GradientNorm::TellShardsApart() {
         ForOwned(kept, numel, any, [&](int64_t first, int64_t count) { StrAppend(&text, first, "+", count, " "); });
         return {StrCat("owns ", text)};
       },
-      "shards have different parts of the gradient norm");
+      "shards have different parts of the gradient norm", differs_briefly());
+  if (!stands_for_others && !for_shards) return;
+  size_t all = 0;
+  for (const auto& [bucket, stretches] : most) all += stretches;
+  // Nothing is computed where ranks stand for others, so it does not matter which elements these are.
+  const Tensor any_gradient = gradients[0].gradient.Flat();
+  for (size_t n = owned_.size() + owned_experts_.size(); n < all; ++n) others_.push_back(any_gradient.Slice(0, 1));
+  // Whoever does not own what several ranks hold takes less time for that.
+  if (shared > 0) others_.push_back(any_gradient.Slice(0, std::min(shared, any_gradient.numel())));
 }
 
 Tensor GradientNorm::Squared() {
@@ -91,6 +131,10 @@ Tensor GradientNorm::Squared() {
     });
   }
   return optim::SquaredNorm(ctx_, owned_, [&](Tensor& squares) {
+    ctx_.device.Briefly([&] {
+      for (const Tensor& other : others_)
+        ctx_.Launch(ops::SquaredNorm{.in = other, .out = squares, .accumulate = true});
+    });
     sum(squares, layout_.shard_group());
     if (!of_experts.empty()) ctx_.Launch(ops::AddTo{.in = of_experts, .out = squares});
     model_.AllReduce(squares).WaitOn(ctx_.stream);

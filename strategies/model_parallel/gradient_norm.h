@@ -21,8 +21,11 @@ class GradientNorm {
   // One element, as optim::SquaredNorm returns it; the same on all ranks of `model`. Collective over `model`, the
   // layout's shard groups and `experts`.
   Tensor Squared();
-  // Tells ranks apart whose shards take other launches here (ProcessGroup::RanksDiffer). For trainings that need norms.
-  void TellShardsApart();
+  // Tells ranks apart whose shards take other launches here (ProcessGroup::RanksDifferBriefly). For trainings that need
+  // norms. `stands_for_others`: this rank does so for ranks that own other elements.
+  void TellShardsApart(bool stands_for_others);
+  // Whether ranks differ here only in what they launch on their device: gradients are not in host memory.
+  bool differs_briefly() const;
 
  private:
   nn::Context& ctx_;
@@ -33,6 +36,8 @@ class GradientNorm {
   // parameters with the replicas kExpertsTag. It is empty if this stage has no experts; the ranks of its groups then
   // have none either.
   std::vector<Tensor> owned_, owned_experts_;
+  // On ranks that stand for others: what those may take longer for.
+  std::vector<Tensor> others_;
 };
 
 }  // namespace twofold
