@@ -284,15 +284,16 @@ void Flows::Take(uint64_t number) {
       for (const int z : own) ++zones_[static_cast<size_t>(z)].users;
     }
   }
-  const FlowSolution::Step step = *active.solution->Get(active.next);
-  for (const auto& [link_class, more] : step.loads) {
+  const std::shared_ptr<FlowSolution> solution = active.solution;
+  const size_t step = active.next++;
+  for (const auto& [link_class, more] : solution->Get(step)->loads) {
     for (const int z : group.zones[static_cast<size_t>(link_class)]) {
       Zone& zone = zones_[static_cast<size_t>(z)];
       Account(zone);
       zone.load += more;
     }
   }
-  const bool last = active.solution->Get(++active.next) == nullptr;
+  const bool last = solution->Get(active.next) == nullptr;
   if (active.bundle != nullptr) {
     if (!last) return TakeLater(number, active);
     const Done done = std::move(active.done);
@@ -303,7 +304,7 @@ void Flows::Take(uint64_t number) {
   }
   const double now = now_();
   std::vector<std::pair<Done, double>> done;
-  for (const auto& [c, rate] : step.rates) {
+  for (const auto& [c, rate] : solution->Get(step)->rates) {
     if (rate > 0) continue;
     Owner& owner = *active.owners[group.classes.classes[static_cast<size_t>(c)].set];
     if (owner.End(group.classes.lots_of[static_cast<size_t>(c)], now))

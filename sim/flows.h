@@ -93,8 +93,6 @@ class Flows {
   void SolveAlone(Bundle& bundle);
   void FindZones(const GroupPtr& group);
   std::shared_ptr<FlowSolution> SolutionOf(const GroupPtr& group, const std::vector<double>& left);
-  std::vector<int> OverfullAtFirst(const Group& group, const std::vector<double>& left) const;
-  void AddOverfull(const Group& group, int link_class, double more, std::vector<int>& full) const;
   void Add(BundlePtr bundle, Done done, int use);
   void SolveUnsolved();
   void SolveUnsolved(Actives::iterator it);
