@@ -14,6 +14,7 @@
 // has its own rate all the time, and the shares of a link that they take at most add up to no more than 1.
 //
 // Loads are kept for zones: sets of links that all bundles known so far load alike. A bundle that does not splits them.
+// While a bundle is alone, nobody asks for its loads, and they are added up when another one begins.
 //
 // Cost: for a bundle that meets no other, a few additions per step for each zone that it crosses; for a meeting, one
 // solution of the merged classes.
@@ -94,6 +95,7 @@ class Flows {
   void FindZones(const GroupPtr& group);
   std::shared_ptr<FlowSolution> SolutionOf(const GroupPtr& group, const std::vector<double>& left);
   void Add(BundlePtr bundle, Done done, int use);
+  void Load(Active& active);
   void SolveUnsolved();
   void SolveUnsolved(Actives::iterator it);
   void Take(uint64_t number);

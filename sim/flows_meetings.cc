@@ -86,15 +86,11 @@ Flows::Rest Flows::TakeOut(Actives::iterator it, std::vector<std::pair<Done, dou
       if (ends[c] >= 0) owner->End(classes.lots_of[c], ends[c]);
     }
   }
+  std::vector<double> loads(classes.links.size());
   for (size_t c = 0; c < left.size(); ++c) {
     const FlowClasses::Class& own = classes.classes[c];
-    for (size_t l = 0; l < own.links.size(); ++l) {
-      for (const int z : active.group->zones[static_cast<size_t>(own.links[l])]) {
-        Zone& zone = zones_[static_cast<size_t>(z)];
-        Account(zone);
-        zone.load -= own.weights[l] * rates[c];
-      }
-    }
+    for (size_t l = 0; l < own.links.size() && rates[c] > 0; ++l)
+      loads[static_cast<size_t>(own.links[l])] += own.weights[l] * rates[c];
     left[c] -= rates[c] * (since_begin - since[c]);
     const double bytes = classes.sets[own.set]->BytesOf(own.example) * active.owners[own.set]->bundle->scale;
     const double rounding = bytes * kBytesRounding + rates[c] * now * kTimesRounding;
@@ -103,6 +99,14 @@ Flows::Rest Flows::TakeOut(Actives::iterator it, std::vector<std::pair<Done, dou
     if (rates[c] == 0) continue;  // it had ended before
     Owner& owner = *active.owners[own.set];
     if (owner.End(classes.lots_of[c], now)) done.emplace_back(std::move(owner.done), owner.first);
+  }
+  for (size_t l = 0; l < loads.size(); ++l) {
+    if (loads[l] == 0) continue;
+    for (const int z : active.group->zones[l]) {
+      Zone& zone = zones_[static_cast<size_t>(z)];
+      Account(zone);
+      zone.load -= loads[l];
+    }
   }
   if (active.next > 0) Release(*active.group);
   return {.group = active.group, .left = std::move(left), .owner = nullptr};

@@ -302,6 +302,9 @@ std::optional<double> BlockShares::EndNext(double until) {
 }
 
 void BlockShares::Tell(Step& step) {
+  size_t flows = 0;
+  for (const int number : moved_) flows += parts_->FlowsOf(number).size();
+  step.rates.reserve(std::min(flows, rates_.size()));
   for (const int number : moved_) {
     const double rate = BlockAt(number).rate;
     for (const int flow : parts_->FlowsOf(number)) {
