@@ -1,5 +1,5 @@
 // Flows that begin and end at any time and share the links with all other flows: max-min fair at every moment
-// (fluid.h), solved by class (flow_classes.h).
+// (fluid.h), solved by class (flow_classes.h) and block (block_shares.h).
 //
 // Flows that begin together form a bundle. It is solved once, as if it were alone, into steps: moments at which rates
 // of its classes change. Active bundles run through their steps. As long as no link is overloaded, that is the exact

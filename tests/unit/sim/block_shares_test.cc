@@ -80,6 +80,16 @@ TEST(BlockShares, AnEndMakesAnotherSlower) {
   EXPECT_NEAR(found.ends[2], 1, 1e-12);
 }
 
+// Flows 0 to 2 have links of their own. Those that end first let others grow until these slow down flows 0 and 1: most
+// of the block; the third goes on as before.
+TEST(BlockShares, MostOfABlockSlowsDown) {
+  std::vector<Given> flows = {{{0, 3}, {1, 1}, 100}, {{1, 4}, {1, 1}, 100}, {{2}, {1}, 100}, {{5}, {6}, 1}};
+  for (const int link : {3, 4}) flows.push_back({{link, 5}, {3, 3}, 1000});
+  const Found found = ExpectFluids({1, 1, 1, 3, 3, 6}, flows);
+  EXPECT_NEAR(found.ends[2], 100, 1e-9);
+  EXPECT_GT(found.ends[0], 120);
+}
+
 TEST(BlockShares, WhatHasNoLinkHasALimit) { EXPECT_EQ(ExpectFluids({1}, {{{}, {}, 4, 2}}).ends[0], 2); }
 
 TEST(BlockShares, OfNothing) { EXPECT_FALSE(BlockShares({1}).Next()); }
