@@ -63,8 +63,9 @@ struct Flows::Active {
   Done done = nullptr;                              // for that bundle
   std::vector<std::shared_ptr<Owner>> owners = {};  // by set, after a meeting
   size_t next = 0;                                  // step
-  Later solve = nullptr;                            // not null: it is unsolved, as others may be
-  double most = 0;                                  // of an unsolved one: as BeginUnsolved says
+  size_t loaded = 0;      // steps whose loads its zones have; fewer than `next` if it is alone
+  Later solve = nullptr;  // not null: it is unsolved, as others may be
+  double most = 0;        // of an unsolved one: as BeginUnsolved says
 };
 
 struct Flows::Rest {

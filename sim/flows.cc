@@ -238,13 +238,27 @@ void Flows::SolveUnsolved(Actives::iterator it) {
     for (const int z : own) ++zones_[static_cast<size_t>(z)].users;
   }
   const std::vector<FlowSolution::Step>& steps = active.solution->known();
-  for (; active.next + 1 < steps.size() && active.begin + steps[active.next].time <= now_(); ++active.next) {
-    for (const auto& [link_class, more] : steps[active.next].loads) {
-      for (const int z : active.group->zones[static_cast<size_t>(link_class)])
-        zones_[static_cast<size_t>(z)].load += more;
+  while (active.next + 1 < steps.size() && active.begin + steps[active.next].time <= now_()) ++active.next;
+  Load(active);
+  TakeLater(number, active);
+}
+
+// Adds the loads of the steps that it has taken to its zones.
+void Flows::Load(Active& active) {
+  if (active.loaded == active.next) return;
+  std::vector<double> loads(active.group->zones.size());
+  for (; active.loaded < active.next; ++active.loaded) {
+    for (const auto& [link_class, more] : active.solution->Get(active.loaded)->loads)
+      loads[static_cast<size_t>(link_class)] += more;
+  }
+  for (size_t l = 0; l < loads.size(); ++l) {
+    if (loads[l] == 0) continue;
+    for (const int z : active.group->zones[l]) {
+      Zone& zone = zones_[static_cast<size_t>(z)];
+      Account(zone);
+      zone.load += loads[l];
     }
   }
-  TakeLater(number, active);
 }
 
 void Flows::Add(BundlePtr bundle, Done done, int use) {
@@ -253,6 +267,7 @@ void Flows::Add(BundlePtr bundle, Done done, int use) {
   ++begun_;
   if (history_ != nullptr && history_->RecordsAt(now_())) history_->Began(use, bundle);
   TWOFOLD_CHECK(!bundle->solution->known().empty(), "a bundle has flows");
+  for (auto& [number, active] : actives_) Load(active);
   actives_.emplace(next_, Active{.group = bundle->group,
                                  .begin = now_(),
                                  .bytes = {},
@@ -277,22 +292,20 @@ void Flows::Release(const Group& group) {
 void Flows::Take(uint64_t number) {
   const AtWork at_work(sim::Part::kFlows);
   Active& active = actives_.at(number);
-  if (std::vector<int> full = Overfull(active); !full.empty()) return Meet(number, std::move(full));
+  const bool alone = actives_.size() == 1 && history_ == nullptr;
+  if (!alone) {
+    if (std::vector<int> full = Overfull(active); !full.empty()) return Meet(number, std::move(full));
+  }
   const Group& group = *active.group;
   if (active.next == 0) {
     for (const std::vector<int>& own : group.zones) {
       for (const int z : own) ++zones_[static_cast<size_t>(z)].users;
     }
   }
-  const FlowSolution::Step step = *active.solution->Get(active.next);
-  for (const auto& [link_class, more] : step.loads) {
-    for (const int z : group.zones[static_cast<size_t>(link_class)]) {
-      Zone& zone = zones_[static_cast<size_t>(z)];
-      Account(zone);
-      zone.load += more;
-    }
-  }
-  const bool last = active.solution->Get(++active.next) == nullptr;
+  const std::shared_ptr<FlowSolution> solution = active.solution;
+  const size_t step = active.next++;
+  if (!alone) Load(active);
+  const bool last = solution->Get(active.next) == nullptr;
   if (active.bundle != nullptr) {
     if (!last) return TakeLater(number, active);
     const Done done = std::move(active.done);
@@ -303,7 +316,7 @@ void Flows::Take(uint64_t number) {
   }
   const double now = now_();
   std::vector<std::pair<Done, double>> done;
-  for (const auto& [c, rate] : step.rates) {
+  for (const auto& [c, rate] : solution->Get(step)->rates) {
     if (rate > 0) continue;
     Owner& owner = *active.owners[group.classes.classes[static_cast<size_t>(c)].set];
     if (owner.End(group.classes.lots_of[static_cast<size_t>(c)], now))

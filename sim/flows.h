@@ -1,5 +1,5 @@
 // Flows that begin and end at any time and share the links with all other flows: max-min fair at every moment
-// (fluid.h), solved by class (flow_classes.h).
+// (fluid.h), solved by class (flow_classes.h) and block (block_shares.h).
 //
 // Flows that begin together form a bundle. It is solved once, as if it were alone, into steps: moments at which rates
 // of its classes change. Active bundles run through their steps. As long as no link is overloaded, that is the exact
@@ -14,6 +14,7 @@
 // has its own rate all the time, and the shares of a link that they take at most add up to no more than 1.
 //
 // Loads are kept for zones: sets of links that all bundles known so far load alike. A bundle that does not splits them.
+// While a bundle is alone, nobody asks for its loads, and they are added up when another one begins.
 //
 // Cost: for a bundle that meets no other, a few additions per step for each zone that it crosses; for a meeting, one
 // solution of the merged classes.
@@ -93,9 +94,8 @@ class Flows {
   void SolveAlone(Bundle& bundle);
   void FindZones(const GroupPtr& group);
   std::shared_ptr<FlowSolution> SolutionOf(const GroupPtr& group, const std::vector<double>& left);
-  std::vector<int> OverfullAtFirst(const Group& group, const std::vector<double>& left) const;
-  void AddOverfull(const Group& group, int link_class, double more, std::vector<int>& full) const;
   void Add(BundlePtr bundle, Done done, int use);
+  void Load(Active& active);
   void SolveUnsolved();
   void SolveUnsolved(Actives::iterator it);
   void Take(uint64_t number);

@@ -13,7 +13,6 @@
 #include "sim/flows.h"
 #include "sim/sharing/flow_classes.h"
 #include "sim/sharing/flow_solution.h"
-#include "sim/sharing/fluid.h"
 #include "sim/sharing/known_solutions.h"
 
 namespace twofold::sim {
@@ -30,17 +29,13 @@ constexpr size_t kMostJoints = 4096;
 std::vector<int> Flows::Overfull(const Active& active) const {
   std::vector<int> full;
   for (const auto& [link_class, more] : active.solution->Get(active.next)->loads) {
-    if (more > 0) AddOverfull(*active.group, link_class, more, full);
+    if (more <= 0) continue;
+    for (const int z : active.group->zones[static_cast<size_t>(link_class)]) {
+      const Zone& zone = zones_[static_cast<size_t>(z)];
+      if (zone.load + more > zone.bandwidth * kFull) full.push_back(z);
+    }
   }
   return full;
-}
-
-// Of the zones that this link class crosses.
-void Flows::AddOverfull(const Group& group, int link_class, double more, std::vector<int>& full) const {
-  for (const int z : group.zones[static_cast<size_t>(link_class)]) {
-    const Zone& zone = zones_[static_cast<size_t>(z)];
-    if (zone.load + more > zone.bandwidth * kFull) full.push_back(z);
-  }
 }
 
 bool Flows::Crosses(const Group& group, const std::vector<bool>& zones) const {
@@ -60,30 +55,6 @@ std::vector<bool> Flows::ZonesOf(const std::vector<Rest>& rests) const {
       for (const int z : own) crossed[static_cast<size_t>(z)] = true;
   }
   return crossed;
-}
-
-// The zones that these flows would overload as long as all of them last.
-std::vector<int> Flows::OverfullAtFirst(const Group& group, const std::vector<double>& left) const {
-  const FlowClasses& classes = group.classes;
-  Fluid fluid(classes.bandwidths);
-  std::vector<size_t> solved;
-  for (size_t c = 0; c < left.size(); ++c) {
-    if (left[c] == 0) continue;
-    const FlowClasses::Class& own = classes.classes[c];
-    fluid.Add(own.links, left[c], own.rate, own.weights);
-    solved.push_back(c);
-  }
-  const std::vector<double>& rates = fluid.Rates();
-  std::vector<double> loads(classes.links.size());
-  for (size_t i = 0; i < solved.size(); ++i) {
-    const FlowClasses::Class& own = classes.classes[solved[i]];
-    for (size_t l = 0; l < own.links.size(); ++l) loads[static_cast<size_t>(own.links[l])] += own.weights[l] * rates[i];
-  }
-  std::vector<int> full;
-  for (size_t l = 0; l < loads.size(); ++l) {
-    if (loads[l] > 0) AddOverfull(group, static_cast<int>(l), loads[l], full);
-  }
-  return full;
 }
 
 // ---- Merging ----
@@ -115,15 +86,11 @@ Flows::Rest Flows::TakeOut(Actives::iterator it, std::vector<std::pair<Done, dou
       if (ends[c] >= 0) owner->End(classes.lots_of[c], ends[c]);
     }
   }
+  std::vector<double> loads(classes.links.size());
   for (size_t c = 0; c < left.size(); ++c) {
     const FlowClasses::Class& own = classes.classes[c];
-    for (size_t l = 0; l < own.links.size(); ++l) {
-      for (const int z : active.group->zones[static_cast<size_t>(own.links[l])]) {
-        Zone& zone = zones_[static_cast<size_t>(z)];
-        Account(zone);
-        zone.load -= own.weights[l] * rates[c];
-      }
-    }
+    for (size_t l = 0; l < own.links.size() && rates[c] > 0; ++l)
+      loads[static_cast<size_t>(own.links[l])] += own.weights[l] * rates[c];
     left[c] -= rates[c] * (since_begin - since[c]);
     const double bytes = classes.sets[own.set]->BytesOf(own.example) * active.owners[own.set]->bundle->scale;
     const double rounding = bytes * kBytesRounding + rates[c] * now * kTimesRounding;
@@ -132,6 +99,14 @@ Flows::Rest Flows::TakeOut(Actives::iterator it, std::vector<std::pair<Done, dou
     if (rates[c] == 0) continue;  // it had ended before
     Owner& owner = *active.owners[own.set];
     if (owner.End(classes.lots_of[c], now)) done.emplace_back(std::move(owner.done), owner.first);
+  }
+  for (size_t l = 0; l < loads.size(); ++l) {
+    if (loads[l] == 0) continue;
+    for (const int z : active.group->zones[l]) {
+      Zone& zone = zones_[static_cast<size_t>(z)];
+      Account(zone);
+      zone.load -= loads[l];
+    }
   }
   if (active.next > 0) Release(*active.group);
   return {.group = active.group, .left = std::move(left), .owner = nullptr};
@@ -181,10 +156,10 @@ void Flows::Meet(uint64_t number, std::vector<int> full) {
       const Rest& rest = rests[c.set];
       met.bytes.push_back(rest.left[static_cast<size_t>(rest.group->classes.ClassOf(rest.set, c.example))]);
     }
-    full = OverfullAtFirst(*met.group, met.bytes);
+    met.solution = SolutionOf(met.group, met.bytes);
+    full = Overfull(met);
   }
   if (!rests.empty()) {
-    met.solution = SolutionOf(met.group, met.bytes);
     const FlowClasses& classes = met.group->classes;
     for (size_t s = 0; s < rests.size(); ++s) {  // the lots' classes are others now
       Owner& owner = *rests[s].owner;

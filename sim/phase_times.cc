@@ -6,6 +6,7 @@
 
 #include "sim/latency.h"
 #include "sim/rail_twins.h"
+#include "sim/sharing/flow_solution.h"
 #include "sim/sharing/fluid.h"
 
 namespace twofold::sim {
@@ -40,9 +41,15 @@ std::vector<double> EndsOf(const Topology& topology, const FlowSet& flows) {
 // When the flows of each class end that begin together and have the links to themselves. `classes`: of such flows,
 // which may have other bytes in the same proportions.
 std::vector<double> EndsOf(const FlowClasses& classes, const FlowSet& flows) {
-  Fluid fluid(classes.bandwidths);
-  for (const FlowClasses::Class& c : classes.classes) fluid.Add(c.links, flows.bytes[c.example], c.rate, c.weights);
-  return fluid.Solve();
+  std::vector<double> bytes, ends(classes.classes.size());
+  for (const FlowClasses::Class& c : classes.classes) bytes.push_back(flows.bytes[c.example]);
+  FlowSolution solution(classes, bytes);
+  for (const FlowSolution::Step& step : solution.Complete()) {
+    for (const auto& [c, rate] : step.rates) {
+      if (rate == 0) ends[static_cast<size_t>(c)] = step.time;
+    }
+  }
+  return ends;
 }
 
 }  // namespace

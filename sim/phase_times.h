@@ -8,7 +8,8 @@
 // just as long for them: the bound is the phase's time, and nothing has to be solved. A path of several parts counts as
 // so many flows (routing.h), so this holds for flows of equal bytes under every policy.
 //
-// In all other cases, the flows are solved by class (flow_classes.h, fluid.h), or singly if they choose paths by load.
+// In all other cases, the flows are solved by class (flow_classes.h, block_shares.h), or singly (fluid.h) if they
+// choose paths by load.
 //
 // Assumes and ignores the same as fluid.h.
 #pragma once

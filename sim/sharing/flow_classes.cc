@@ -59,9 +59,24 @@ void FlowClassifier::Colours::Start(std::vector<int> of) {
   touched_.assign(counts_.size(), 0), largest_.assign(counts_.size(), -1);
 }
 
+int& FlowClassifier::Colours::NumberOf(uint64_t hash) {
+  if (parts_.size() * 2 > slots_.size()) {
+    const std::vector<Slot> before = std::exchange(slots_, std::vector<Slot>(slots_.size() * 4, Slot{0, 0, 0}));
+    for (const Slot& slot : before)
+      if (slot.call == call_) NumberOf(slot.hash) = slot.number;
+  }
+  for (size_t s = hash;; ++s) {
+    Slot& slot = slots_[s & (slots_.size() - 1)];
+    if (slot.call != call_) slot = {hash, -1, call_};
+    if (slot.hash == hash) return slot.number;
+  }
+}
+
 const std::vector<std::pair<int, int>>& FlowClassifier::Colours::Split(std::span<const int> touched,
                                                                        std::span<const uint64_t> signatures) {
-  parts_.clear(), numbers_.clear(), changed_.clear();
+  parts_.clear(), changed_.clear();
+  if (slots_.empty()) slots_.assign(1 << 10, {0, 0, 0});
+  ++call_;
   part_of_.resize(touched.size());
   uint64_t last = 0;
   for (size_t t = 0; t < touched.size(); ++t) {
@@ -70,8 +85,12 @@ const std::vector<std::pair<int, int>>& FlowClassifier::Colours::Split(std::span
     int part = t > 0 ? part_of_[t - 1] : 0;
     if (t == 0 || hash != last) {  // neighbours are often alike
       last = hash;
-      part = numbers_.try_emplace(hash, static_cast<int>(parts_.size())).first->second;
-      if (static_cast<size_t>(part) == parts_.size()) parts_.push_back({colour, 0, -1});
+      int& number = NumberOf(hash);
+      if (number < 0) {
+        number = static_cast<int>(parts_.size());
+        parts_.push_back({colour, 0, -1});
+      }
+      part = number;
     }
     part_of_[t] = part;
     ++parts_[static_cast<size_t>(part)].count;

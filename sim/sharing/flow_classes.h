@@ -148,7 +148,15 @@ class FlowClassifier {
     // Scratch.
     std::vector<int> touched_, largest_, part_of_;  // by colour; by place in `touched`
     std::vector<Part> parts_;
-    absl::flat_hash_map<uint64_t, int> numbers_;
+    // Numbers of hashes in one call of Split: a table with open addresses, which is kept, for it is filled in each
+    // round.
+    struct Slot {
+      uint64_t hash;
+      int number, call;
+    };
+    std::vector<Slot> slots_;
+    int call_ = 0;
+    int& NumberOf(uint64_t hash);  // -1: it is new
     std::vector<std::pair<int, int>> changed_;
   };
 

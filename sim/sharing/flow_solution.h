@@ -8,19 +8,15 @@
 #include <utility>
 #include <vector>
 
+#include "sim/sharing/block_shares.h"
 #include "sim/sharing/flow_classes.h"
-#include "sim/sharing/fluid.h"
 
 namespace twofold::sim {
 
 class FlowSolution {
  public:
-  struct Step {
-    double time;                                // since the beginning
-    std::vector<std::pair<int, double>> rates;  // class, its flows' rate from now on; 0: they have ended
-    std::vector<std::pair<int, double>> loads;  // link class, change of its links' load
-  };
-  // `left`: bytes by class; classes with nothing left take no part. The classes must outlive this.
+  using Step = BlockShares::Step;  // its flows: classes; its links: link classes
+  // `left`: bytes by class; classes with nothing left take no part.
   FlowSolution(const FlowClasses& classes, const std::vector<double>& left);
   // The same with `factor` times the bytes: it has the same rates, and takes so many times as long. `like`: complete.
   FlowSolution(const FlowSolution& like, double factor);
@@ -32,16 +28,12 @@ class FlowSolution {
 
  private:
   void Advance();
-  void AddStep(size_t count);
 
-  const FlowClasses& classes_;
   std::vector<Step> steps_;
   size_t changes_ = 0;
   struct Rest {  // what is needed to go on
-    Fluid fluid;
+    BlockShares shares;
     std::vector<int> solved = {};  // classes, by flow
-    std::vector<double> rates, more;
-    std::vector<Fluid::Change> next = {};  // changes that are not in a step
   };
   std::unique_ptr<Rest> rest_;  // null: all steps are known
 };
