@@ -92,8 +92,9 @@ class Scores(unittest.TestCase):
     def test_the_table_says_what_is_too_much(self):
         head, _, line = lines.unseen_steps(self.ENTRIES)
         self.assertEqual(head.count("|"), line.count("|"))
-        self.assertEqual(line, "| a constant | a system | a guess | a table | calibration | 3 | 4.0 % | 4.0 % | 100 % | 10.0 % | 18.0 % | 100 % | 2.50 (more than 1.5) |")
+        self.assertEqual(line, "| a constant | a system | a guess | a table | calibration | 3 | 4.0 % | 4.0 % | 100 % | 10.0 % | 18.0 % | 100 % | **2.50** |")
         self.assertTrue(lines.unseen_steps(pair("a", 10, 11, 11.5))[2].endswith("| 1.50 |"))
+        self.assertTrue(lines.unseen_steps(pair("a", 10, 10.001, 12))[2].endswith("| fitted to it alone |"))
         self.assertEqual(len(lines.unseen(self.ENTRIES)), 2)  # which is of collectives
 
     def test_rows_that_are_predicted_once_more_count_nowhere_else(self):

@@ -103,6 +103,13 @@ def unseen(entries):
     return markdown(["GPU and version of NCCL", "rows", "fitted: median", "p90", "left out: median", "p90"], found)
 
 
+def ratio_text(ratio):
+    """Where a constant was fitted to one row alone, its error is next to nothing, and the ratio says nothing."""
+    if ratio is None or ratio > 100:
+        return "fitted to it alone"
+    return f"{ratio:.2f}" if ratio <= MOST_RATIO else f"**{ratio:.2f}**"
+
+
 def unseen_steps(entries):
     """Training steps that were predicted twice, by the catalogue's constants, and by constants that have not seen a system."""
     groups, found = {}, []
@@ -114,9 +121,7 @@ def unseen_steps(entries):
         for side in zip(*members):
             of, inside = score.errors(side), score.coverage(side)
             cells += [percent(of["median"]), percent(of["p90"]), percent(inside["inside"], 0) if inside else "none stated"]
-        ratio = score.ratio(members)
-        found.append([without.constants, without.system, without.instead, table, role, len(members), *cells,
-                      "-" if ratio is None else f"{ratio:.2f}{'' if ratio <= MOST_RATIO else ' (more than 1.5)'}"])
+        found.append([without.constants, without.system, without.instead, table, role, len(members), *cells, ratio_text(score.ratio(members))])
     return markdown(["constants", "left out", "what stands for it", "table", "role", "rows", "with it: median", "p90", "inside the interval", "left out: median", "p90",
                      "inside the interval", "ratio of medians"], found)
 
@@ -182,7 +187,7 @@ def body(entries):
             *short(entries), "", "![predicted over measured](scatter.svg)", "", "## By table and role", "", *by_table(rows), "",
             "## Intervals", "", *intervals(rows), "", "## Which layout is the best?", "", *layouts(rows), "",
             "## The same job twice", "", "No prediction can be nearer to both measurements than half of what they are apart.", "", *repeats(rows), "", "## Does it fit?", "", *verdicts(rows), "",
-            "## Left out of the fit", "", "Steps of training, by constants that have not seen a system ([README.md](README.md) says what the lines are):", "", *unseen_steps(entries), "",
+            "## Left out of the fit", "", "Steps of training, by constants that have not seen a system ([README.md](README.md) says what the lines are). **Bold**: more than 1.5.", "", *unseen_steps(entries), "",
             "NCCL within a node (`collective_sweeps/fit.py`):", "", *unseen(entries), "",
             "Kernels (`kernel_laws`; from its results.json, not predicted anew): median and p90 of errors on shapes that were left out (their number), by the source of",
             "the measurements that a law was fitted to:", "", *kernels(), "", "## By system and size", "", *by_system(rows)]

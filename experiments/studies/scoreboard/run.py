@@ -25,7 +25,7 @@ WHOLE = ("sc21_39.1B", "table5_175B_dp1_selective")  # also run as `--spec` prin
 MOST_SHORTENED = 1e-3  # the slowest of many devices is waited for at the beginning and at the end, whatever the number of micro-batches
 SECONDS_BETWEEN_REPORTS = 5
 
-study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates, on all cores.", takes="less than 10 minutes on 2 cores.",
+study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates, on all cores.", takes="about 10 minutes on 2 cores.",
               writes="table.md, scatter.svg, page.html, results.json, golden.json, and the summaries in README.md and docs/accuracy.md", golden="GATE's rows")
 study.option("--only", default="", metavar="TEXT", help="predict the rows with TEXT in their ids or tables, print each, and check nothing")
 study.option("--spec", default="", metavar="ROW", help="print a row, and the command that predicts it; predict nothing")
