@@ -16,6 +16,14 @@ LARGE = 1 << 20  # bytes: smaller messages are bound by latency
 
 
 @dataclasses.dataclass(frozen=True)
+class Unseen:
+    """What a prediction of a training step does without."""
+    constants: str
+    system: str  # whose rows took no part in their fit
+    instead: str  # what stands for the constants
+
+
+@dataclasses.dataclass(frozen=True)
 class Row:
     """A published figure."""
     id: str  # one word, of one row alone
@@ -29,6 +37,7 @@ class Row:
     family: str = ""  # rows of one family are layouts of one job, and what was measured says which is the best
     fitted: bool | None = None  # whether the job fitted into memory; None: the source does not say, or another row does
     bytes: int = 0  # of a message
+    unseen: "Unseen | None" = None  # of a row that is predicted once more, as -unseen
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +58,15 @@ class Job:
     cost: float = 0.3  # roughly, seconds of a core
 
 
+LEFT_OUT = " left out"  # how tables of rows end that are predicted once more
+UNSEEN = "-unseen"  # in their ids
+
+
+def once_more(row, unseen):
+    """A row that is predicted once more, by constants that have not seen its system. It counts in no family and for no verdict."""
+    return dataclasses.replace(row, id=row.id + UNSEEN, table=f"{row.table}, system{LEFT_OUT}", role="validation", family="", fitted=None, unseen=unseen)
+
+
 def word(*parts):
     """An id from text: what a shell would take apart becomes a hyphen."""
     return "/".join(re.sub(r"[^A-Za-z0-9._+]+", "-", str(part)).strip("-") for part in parts)
@@ -58,14 +76,14 @@ def run_words(spec, settings):
     return ["run", spec, "--fabric=simulated", *(f"--set={path}={value}" for path, value in settings.items())]
 
 
-def load(study):
-    """The module published.py of a study. It may import its neighbours by their names, which files of other studies have, too."""
+def load(study, module="published"):
+    """A module of a study's folder. It may import its neighbours by their names, which files of other studies have, too."""
     folder = STUDIES / study
     names = {path.stem for path in folder.glob("*.py")}
     others = {name: sys.modules.pop(name) for name in names & set(sys.modules)}
     sys.path.insert(0, str(folder))
     try:
-        return importlib.import_module("published")
+        return importlib.import_module(module)
     finally:
         sys.path.remove(str(folder))
         for name in names & set(sys.modules):

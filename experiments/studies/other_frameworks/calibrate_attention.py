@@ -5,6 +5,7 @@ import math
 import os
 import pathlib
 import re
+import statistics
 import sys
 import tempfile
 
@@ -12,7 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from common import Study, percent  # noqa: E402
 from tables import FOLDER, job, rows_of  # noqa: E402
 
-study = Study(__file__, __doc__, needs="`twofold` alone.", takes="about 4 minutes on 2 cores.", writes="nothing", always=True)
+study = Study(__file__, __doc__, needs="`twofold` alone.", takes="less than a minute on 2 cores.", writes="nothing", always=True)
 FACTORS = ((1, 1), (2, 1), (1, 2))  # forward and backward: a step's time is linear in them while communication is hidden
 STEPS = (0.1, 0.02)
 
@@ -44,6 +45,15 @@ def best(rows):
     return at
 
 
+def by_model(cases, rows):
+    """(sizes of the errors of every row by factors of all rows, and by factors of the rows of other models)"""
+    everything, found = best(rows), []
+    for model in dict.fromkeys(case["model"] for case in cases):
+        others = best([row for case, row in zip(cases, rows) if case["model"] != model])
+        found += [[abs(math.expm1(error([row], *factors))) for factors in (everything, others)] for case, row in zip(cases, rows) if case["model"] == model]
+    return zip(*found)
+
+
 def main():
     _, twofold = study.start()
     cases = [case for case in rows_of("mosaic_a100") if case["role"] == "calibration"]
@@ -54,6 +64,8 @@ def main():
     forward, backward = best(rows)
     print(f"attention_forward {forward:.2f}, attention_backward {backward:.2f}: mean error {percent(error(rows, forward, backward) / len(rows))} of {len(rows)} rows; "
           f"with 1 and 1 {percent(error(rows, 1, 1) / len(rows))}")
+    medians = [statistics.median(sizes) for sizes in by_model(cases, rows)]
+    print(f"median error {percent(medians[0])}, and of models whose rows took no part {percent(medians[1])}: {medians[1] / medians[0]:.2f} times")
 
 
 if __name__ == "__main__":

@@ -4,9 +4,10 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import leave_out  # noqa: E402
 import run  # noqa: E402
 from common import Failed  # noqa: E402
-from common.published import Job, MEMORY, Prediction, Row, run_words, STEP, word  # noqa: E402
+from common.published import Job, MEMORY, once_more, Prediction, Row, run_words, STEP, word  # noqa: E402
 from common.short_steps import fewer, short_step, Step, times  # noqa: E402
 from tables import job as job_of, rows_of, vldb_seconds  # noqa: E402
 
@@ -32,17 +33,25 @@ def family(case):
 
 
 # ---- Jobs under PyTorch's FSDP: time, and that they ran ----
-def whole_step(twofold, case):
-    spec, settings = job_of(case)
+def whole_step(twofold, row, spec, settings):
     report = twofold.report(spec, settings)
     if report["outcome"] != "OK":
-        raise Failed(f"{case['row_id']}: {report['outcome']}: {report['message']}")
-    return {case["row_id"]: Prediction(*times(report), report.get("missing_memory_bytes", 0) == 0)}
+        raise Failed(f"{row.id}: {report['outcome']}: {report['message']}")
+    return {row.id: Prediction(*times(report), report.get("missing_memory_bytes", 0) == 0)}
+
+
+def job_of_step(row, spec, settings):
+    return Job((row,), lambda twofold: whole_step(twofold, row, spec, settings), lambda row: run_words(spec, settings))
 
 
 def sharded(case):
     measured = vldb_seconds(case) if case["table"] == "vldb23" else float(case["seconds"])
-    yield row_of(case, case["row_id"], STEP, measured, "s", fitted=True)
+    row = row_of(case, case["row_id"], STEP, measured, "s", fitted=True)
+    spec, settings = job_of(case)
+    yield job_of_step(row, spec, settings)
+    if without := leave_out.of_case(case):
+        unseen, changed = without
+        yield job_of_step(once_more(row, unseen), spec, {**settings, **changed})
 
 
 # ---- Jobs with pipelines: also memory, and whether they ran out of it ----
@@ -94,6 +103,20 @@ def job_of_cases(cases):
     return Job(rows, predict, lambda row: run_words(spec, settings), cost)
 
 
+def left_out_pipeline(case):
+    """Of a run's time alone."""
+    unseen, changed = leave_out.of_case(case)
+    row, = (once_more(row, unseen) for row in of_pipeline(case))
+    spec, settings = job_of(case)
+    settings = {**settings, **changed}
+
+    def predict(twofold):
+        step = short_step(twofold, spec, settings)
+        return {row.id: Prediction(step.seconds, step.low, step.high)}
+
+    return Job((row,), predict, lambda row: run_words(spec, settings), SECONDS_OF_A_LAYER * settings["model.gpt.layers"] * sum(fewer(settings)[1]))
+
+
 def jobs():
     runs = collections.defaultdict(list)
     for table in run.TABLES:
@@ -102,10 +125,9 @@ def jobs():
                 key = case["dp"] if table.startswith("lumi") else case["row_id"]
                 runs[table.partition("_")[0], key].append(case)
             else:
-                spec, settings = job_of(case)
-                yield Job(tuple(sharded(case)), lambda twofold, case=case: whole_step(twofold, case),
-                          lambda row, spec=spec, settings=settings: run_words(spec, settings))
+                yield from sharded(case)
     for cases in runs.values():
         job = job_of_cases(cases)
         if job.rows:
             yield job
+        yield from (left_out_pipeline(case) for case in cases if case["table"] == "lumi_time")

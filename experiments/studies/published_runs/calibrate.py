@@ -8,10 +8,10 @@ import os
 import run
 from common import Study, progress, read_csv, signed
 
-study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates, on all cores.", takes="two to three minutes per round on 2 cores; two searches of up to 12 rounds.",
+study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates, on all cores.", takes="about 3 minutes on 2 cores: two searches.",
               writes="constants.csv and the clusters", always=True)
-study.option("--rounds", type=int, default=12, metavar="N",
-             help="of a search, at most; 0: write the clusters from constants.csv as it is (default: 12)")
+study.option("--rounds", type=int, default=30, metavar="N",
+             help="of a search, at most; 0: write the clusters from constants.csv as it is (default: 30)")
 HERE = study.folder
 FORWARD = ("matmul_nt", "batched_matmul_nt", "batched_matmul_nn", "layer_norm_forward", "softmax_forward", "masked_dropout_forward",
            "gelu_forward", "add", "embedding_forward", "position_forward", "cross_entropy_forward", "split_max", "split_sums", "split_losses")
@@ -48,13 +48,15 @@ def kernels(c):
     return found
 
 
-def cluster(name, c):
+def cluster(name, c, origin, suffix=""):
+    """A cluster's text. Without a constant of LINKS it has what the catalogue has."""
     nics, fused, summary = CLUSTERS[name]
+    links = " " + " ".join(f"{n}: {c[n]:.3g}" for n in LINKS) if name == "vtrain" and all(n in c for n in LINKS) else ""
     lines = []
     for kernel, fields in kernels(c).items():
         lines.append(f'    kernels {{ name: "{kernel}" ' + "".join(f"{field}: {value:.3g} " for field, value in fields.items()) + "}")
-    return f"""# Written by calibrate.py from constants.csv.
-name: "{name}"
+    return f"""# Written by {origin}.
+name: "{name}{suffix}"
 summary: "{summary}"
 source: "topologies/catalogue/dgx-a100.textproto; host times, kernels of the framework, kernel_us, memory_efficiency and training_tflops: calibration rows of experiments/studies/published_runs"
 device_profile: "a100-sxm"
@@ -80,14 +82,14 @@ machines {{
 }}
 library {{
   name: "nccl"
-  nccl {{ generation: "ampere" post_us: 2{" nvlink_efficiency: %.3g call_us: %.3g" % tuple(c[n] for n in LINKS) if name == "vtrain" else ""} }}
+  nccl {{ generation: "ampere" post_us: 2{links} }}
 }}
 """
 
 
-def write_clusters(c):
-    for name in CLUSTERS:
-        (HERE / f"{name}.textproto").write_text(cluster(name, c))
+def write_clusters(c, names=tuple(CLUSTERS), origin="calibrate.py from constants.csv", suffix=""):
+    for name in names:
+        (HERE / f"{name}{suffix}.textproto").write_text(cluster(name, c, origin, suffix))
 
 
 def layer_cases():
@@ -99,10 +101,10 @@ def layer_cases():
                     for layers in (2, 4) for count in (2, 3)]
 
 
-def errors(twofold):
-    """log(predicted / measured) of every calibration row."""
-    single = [c for c in run.cases() if c["role"] == "calibration"]
-    layers = list(layer_cases())
+def errors(twofold, without=""):
+    """log(predicted / measured) of every calibration row but those of one system, vTrain or Selene."""
+    single = [c for c in run.cases() if c["role"] == "calibration"] if without != "vTrain" else []
+    layers = list(layer_cases()) if without != "Selene" else []
     runs = single + [case for _, four in layers for case in four]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(lambda case: run.predict(twofold, case), runs))
@@ -129,7 +131,7 @@ class Objective:
     """Of constants in `table`: the sizes of the rows' errors, and how far each constant is from its prior, in sigmas.
 
     The sizes are smoothed, sqrt(error^2 + SMOOTH^2), so that they have a slope and a curvature everywhere."""
-    SMOOTH, WEIGHT, DIFFERENCE = 0.02, 0.3, 0.05
+    SMOOTH, WEIGHT, DIFFERENCE, LEAST_GAIN = 0.02, 0.3, 0.05, 0.002
 
     def __init__(self, twofold, table, fixed, errors):
         self.twofold, self.table, self.fixed, self.errors_of = twofold, table, fixed, errors
@@ -157,9 +159,8 @@ class Objective:
             found.append([(after - before) / by for before, after in zip(errors, moved)])
         return found
 
-    def gradient_and_curvature(self, point, errors):
+    def gradient_and_curvature(self, point, errors, slopes):
         """Of the objective; the curvature is Gauss and Newton's, of errors that are linear in the constants."""
-        slopes = self.slopes(point, errors)
         sizes = [math.hypot(e, self.SMOOTH) for e in errors]
         gradient = [sum(e * s / size for e, s, size in zip(errors, slope, sizes)) + 2 * self.WEIGHT * u for slope, u in zip(slopes, point)]
         curvature = [[sum(s * t / size for s, t, size in zip(slope, other, sizes)) + (2 * self.WEIGHT if i == j else 0)
@@ -181,18 +182,32 @@ def solved(matrix, right):
     return found
 
 
-def search(objective, start, rounds):
-    """(objective, constants) where the objective is least, from `start` on, by damped steps of Gauss and Newton (Levenberg and Marquardt)."""
+def corrected(slopes, step, change):
+    """Slopes that give the change of the errors that a step has made (Broyden's update, the least that does)."""
+    length = sum(by * by for by in step)
+    missing = [seen - sum(slope[i] * by for slope, by in zip(slopes, step)) for i, seen in enumerate(change)]
+    return [[value + more * by / length for value, more in zip(slope, missing)] for slope, by in zip(slopes, step)]
+
+
+def search(objective, start, rounds, slopes=None):
+    """(objective, constants, slopes) where the objective is least, from `start` on, by damped steps of Gauss and Newton (Levenberg and Marquardt).
+
+    Slopes are found by moving every constant, at the start unless `slopes` are known, and where steps gain nothing any more; between, every
+    step corrects them."""
     point = objective.at(start)
     errors = objective.errors(point)
-    least, damping = objective.value(point, errors), 0.1
+    least, damping, exact = objective.value(point, errors), 0.1, False
     for turn in range(rounds):
+        if slopes is None:
+            slopes, exact, damping = objective.slopes(point, errors), True, min(damping, 0.1)
         before = least
-        gradient, curvature = objective.gradient_and_curvature(point, errors)
         for _ in range(4):
+            gradient, curvature = objective.gradient_and_curvature(point, errors, slopes)
             damped = [[value * (1 + damping) if i == j else value for j, value in enumerate(line)] for i, line in enumerate(curvature)]
-            tried = [u - step for u, step in zip(point, solved(damped, gradient))]
+            step = [-by for by in solved(damped, gradient)]
+            tried = [u + by for u, by in zip(point, step)]
             found = objective.errors(tried)
+            slopes = corrected(slopes, step, [after - was for was, after in zip(errors, found)])
             value = objective.value(tried, found)
             if value < least:
                 point, errors, least, damping = tried, found, value, damping / 4
@@ -200,16 +215,21 @@ def search(objective, start, rounds):
             damping *= 4
         shown = {name: float(f"{value:.4g}") for name, value in objective.constants(point).items()}
         progress(f"round {turn + 1}: {least:.4f}, sum of errors' sizes {sum(map(abs, errors)):.4f} {shown}")
-        if before - least < 0.002:
+        if before - least >= Objective.LEAST_GAIN:
+            exact = False
+        elif exact:
             break
-    return least, objective.constants(point)
+        else:
+            slopes = None
+    return least, objective.constants(point), slopes
 
 
 def best_of_two(twofold, table, priors, rounds):
     """A search can end in a hollow: this is the better of one from the priors and one from constants.csv."""
     objective = Objective(twofold, table, priors, errors)
+    first = search(objective, priors, rounds)
     before = {**priors, **{row["name"]: float(row["value"]) for row in table}}
-    return min((search(objective, start, rounds) for start in (priors, before)), key=lambda found: found[0])[1]
+    return min(first, search(objective, before, rounds, first[2]), key=lambda found: found[0])[1]
 
 
 def show(errors):
@@ -224,7 +244,7 @@ def main():
     if options.rounds > 0:
         links = [row for row in table if row["name"] in LINKS]
         silent = {**best, "communication_launch_us": 0}  # nccl-tests calls NCCL itself
-        _, fitted = search(Objective(twofold, links, silent, all_reduce_errors), silent, options.rounds)
+        _, fitted, _ = search(Objective(twofold, links, silent, all_reduce_errors), silent, options.rounds)
         write_clusters(fitted)
         show(all_reduce_errors(twofold))
         best.update({name: fitted[name] for name in LINKS})

@@ -46,7 +46,7 @@ def cases():
 def settings(case):
     """Of megatron.textproto, for one row. Megatron-LM pads the vocabulary to a multiple of 128 tp, but those of one node were not."""
     chunks = case["pp"] * case["virtual_stages"]
-    cluster = TABLES[case["table"]][0]
+    cluster = TABLES[case["table"]][0] + ("-left-out" if case.get("left_out") else "")
     padded = 128 * case["tp"]
     vocab = case["vocab"] // case["tp"] * case["tp"] if case["table"] == "single_node" else -(-case["vocab"] // padded) * padded
     found = {"fabric.simulated.cluster": study.folder / f"{cluster}.textproto", "train.micro_batch": case["micro_batch"],

@@ -3,10 +3,10 @@ import statistics
 
 import score
 from common import count, fail, markdown, percent, read_json, signed
-from common.published import COLLECTIVE, LARGE, MEMORY, STEP, STUDIES
+from common.published import COLLECTIVE, LARGE, LEFT_OUT, MEMORY, STEP, STUDIES, UNSEEN
 
 WHAT = {STEP: "step time", COLLECTIVE: "time of a collective", MEMORY: "memory"}
-UNSEEN = ", version left out"
+MOST_RATIO = 1.5  # of the errors of training steps whose system was left out of the fit, over those with it
 BEGIN, END = "<!-- scoreboard: written by experiments/studies/scoreboard/run.py --write -->", "<!-- end of the scoreboard -->"
 
 
@@ -16,7 +16,7 @@ def is_computed(row):
 
 def published(entries):
     """Without rows that are predicted once more by constants that have not seen them."""
-    return [e for e in entries if not e[0].table.endswith(UNSEEN)]
+    return [e for e in entries if not e[0].table.endswith(LEFT_OUT)]
 
 
 def cells(entries):
@@ -91,14 +91,39 @@ def verdicts(entries):
 
 # ---- Rows that constants have not seen ----
 def unseen(entries):
-    """Rows that were predicted twice, by constants fitted to all versions of NCCL, and by constants fitted to the other versions alone."""
-    seen = {row.id: (row, p) for row, p in entries}
+    """Collectives that were predicted twice, by constants fitted to all versions of NCCL, and by constants fitted to the other versions alone."""
     found = []
-    for system, members in score.grouped([e for e in entries if e[0].table.endswith(UNSEEN)], lambda row: row.id.partition("/")[0]).items():
-        fitted = [seen[row.id.replace("-unseen", "", 1)] for row, _ in members]
-        of = [score.errors(side) for side in (fitted, members)]
-        found.append([system.removesuffix("-unseen"), of[0]["rows"], *(text for e in of for text in (percent(e["median"]), percent(e["p90"])))])
+    groups = {}
+    for pair in score.pairs(entries):
+        if pair[1][0].kind == COLLECTIVE:
+            groups.setdefault(pair[1][0].id.partition("/")[0], []).append(pair)
+    for system, members in groups.items():
+        of = [score.errors(side) for side in zip(*members)]
+        found.append([system.removesuffix(UNSEEN), of[0]["rows"], *(text for e in of for text in (percent(e["median"]), percent(e["p90"])))])
     return markdown(["GPU and version of NCCL", "rows", "fitted: median", "p90", "left out: median", "p90"], found)
+
+
+def ratio_text(ratio):
+    """Where a constant was fitted to one row alone, its error is next to nothing, and the ratio says nothing."""
+    if ratio is None or ratio > 100:
+        return "fitted to it alone"
+    return f"{ratio:.2f}" if ratio <= MOST_RATIO else f"**{ratio:.2f}**"
+
+
+def unseen_steps(entries):
+    """Training steps that were predicted twice, by the catalogue's constants, and by constants that have not seen a system."""
+    groups, found = {}, []
+    for pair in score.pairs(entries):
+        if pair[1][0].unseen:
+            groups.setdefault((pair[1][0].unseen, pair[0][0].table, pair[0][0].role), []).append(pair)
+    for (without, table, role), members in groups.items():
+        cells = []
+        for side in zip(*members):
+            of, inside = score.errors(side), score.coverage(side)
+            cells += [percent(of["median"]), percent(of["p90"]), percent(inside["inside"], 0) if inside else "none stated"]
+        found.append([without.constants, without.system, without.instead, table, role, len(members), *cells, ratio_text(score.ratio(members))])
+    return markdown(["constants", "left out", "what stands for it", "table", "role", "rows", "with it: median", "p90", "inside the interval", "left out: median", "p90",
+                     "inside the interval", "ratio of medians"], found)
 
 
 def kernel_rows():
@@ -162,7 +187,8 @@ def body(entries):
             *short(entries), "", "![predicted over measured](scatter.svg)", "", "## By table and role", "", *by_table(rows), "",
             "## Intervals", "", *intervals(rows), "", "## Which layout is the best?", "", *layouts(rows), "",
             "## The same job twice", "", "No prediction can be nearer to both measurements than half of what they are apart.", "", *repeats(rows), "", "## Does it fit?", "", *verdicts(rows), "",
-            "## Left out of the fit", "", "NCCL within a node (`collective_sweeps/fit.py`):", "", *unseen(entries), "",
+            "## Left out of the fit", "", "Steps of training, by constants that have not seen a system ([README.md](README.md) says what the lines are). **Bold**: more than 1.5.", "", *unseen_steps(entries), "",
+            "NCCL within a node (`collective_sweeps/fit.py`):", "", *unseen(entries), "",
             "Kernels (`kernel_laws`; from its results.json, not predicted anew): median and p90 of errors on shapes that were left out (their number), by the source of",
             "the measurements that a law was fitted to:", "", *kernels(), "", "## By system and size", "", *by_system(rows)]
 

@@ -4,7 +4,7 @@ import dataclasses
 import math
 
 from common import signed
-from common.published import COLLECTIVE, LARGE, MEMORY, STEP
+from common.published import COLLECTIVE, LARGE, LEFT_OUT, MEMORY, STEP
 import score
 
 WIDE, HIGH, STRIP, GAP, LEFT, TOP = 330, 330, 150, 66, 62, 64
@@ -13,7 +13,6 @@ PANELS = {STEP: ("Time of a training step", "s", 1.9), COLLECTIVE: ("Time of a c
 UNITS = {"s": 1, "µs": 1, "GiB": 1, "MiB": 2**-10, "GB": 1e9 / 2**30, "B": 2**-30}
 FAR = math.log(1.3)  # median errors of systems beyond it are named
 RATIO = 2.5  # the strip shows from its inverse up to it
-UNSEEN = ", version left out"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +53,7 @@ def scales(entries, kind):
 
 
 def shown(entries):
-    return [e for e in entries if not e[0].table.endswith(UNSEEN) and e[0].kind in PANELS]
+    return [e for e in entries if not e[0].table.endswith(LEFT_OUT) and e[0].kind in PANELS]
 
 
 def tables_of(entries, kind):

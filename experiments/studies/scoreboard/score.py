@@ -3,7 +3,7 @@ import collections
 import math
 import statistics
 
-from common.published import LARGE, STEP
+from common.published import LARGE, STEP, UNSEEN
 
 ROLES = ("calibration", "development", "validation", "none")
 GPUS = {8: "1 to 8", 64: "9 to 64", 512: "65 to 512", math.inf: "more than 512"}  # classes, by the most
@@ -53,6 +53,19 @@ def coverage(entries):
     return {"rows": len(stated), "inside": share(is_inside), "below": share(lambda e: e[0].measured < e[1].low), "above": share(lambda e: e[0].measured > e[1].high),
             "width": statistics.median((p.high - p.low) / 2 / p.value for _, p in stated),
             "needed": quantile([abs(row.measured / p.value - 1) for row, p in stated], 0.9)}
+
+
+# ---- Rows that constants have not seen ----
+def pairs(entries):
+    """[(entry, the same row predicted by constants that have not seen it)]"""
+    seen = {row.id: (row, p) for row, p in entries}
+    return [(seen[row.id.replace(UNSEEN, "", 1)], (row, p)) for row, p in entries if UNSEEN in row.id and row.id.replace(UNSEEN, "", 1) in seen]
+
+
+def ratio(found):
+    """Of medians of errors, of rows that constants have not seen over the same rows by constants that may have; None: the latter is zero."""
+    with_it, without = (errors(side) for side in zip(*found))
+    return without["median"] / with_it["median"] if with_it["median"] else None
 
 
 # ---- Layouts of one job ----

@@ -21,8 +21,8 @@
 // In training, products follow one another, so the GPU is at its power limit all the time, and operands are as random
 // as normally distributed ones, while a benchmark's may be more predictable. With laws.training_tflops,
 //   P = flops / the smaller of training_tflops and burst lasting
-// That rate is calibrated on published runs: of A100 under Megatron-LM, 293 (experiments/studies/published_runs), and
-// of H100 under llm.c, 615 (experiments/studies/other_frameworks). The best rates of random operands in short
+// That rate is calibrated on published runs: of A100 under Megatron-LM, 288 (experiments/studies/published_runs), and
+// of H100 under llm.c, 594 (experiments/studies/other_frameworks). The best rates of random operands in short
 // benchmarks
 // ("maximum achievable matmul FLOPS": Bekman, Machine Learning Engineering, compute/accelerator) are 271 and 794.5, so
 // the newer GPU is the more limited by power; the same share of that rate is assumed of GPUs without such a run. fp8: x
