@@ -172,11 +172,11 @@ void SimulatedDevice::Charge(Stream& stream, const ops::Op& op, const Tensor& wo
   }
   double host_seconds = rank_.machine().host_seconds * factor;
   if (rank_.machine().gpu) host_seconds = e.launch ? e.launch->value() : rank_.machine().launch_seconds;
-  launching_ += host_seconds;
   double seconds = e.seconds.value() * factor;
   if (!rank_.communicating().none() && &stream == compute_.get()) {
     seconds = rank_.communicating().Take(seconds, [&](const BesideIt& takes) { return costs_.Slowdown(op, takes); });
   }
+  taken_ += host_seconds + seconds;
   const double differ = CountsFlops(name) ? rank_.machine().speed_spread : 0;
   const std::string_view shown = named ? rank_.trace().NameOf(name) : std::string_view();
   std::string_view shape;
@@ -279,9 +279,9 @@ void SimulatedDevice::WhenReached(std::function<void(Seconds)> fn) {
 
 // The others may be there sooner by all the time that its kernels and their launches take, at most.
 void SimulatedDevice::Briefly(absl::FunctionRef<void()> work) {
-  const double before = sums_.seconds + launching_;
+  const double before = taken_;
   work();
-  rank_.StandsForFaster(sums_.seconds + launching_ - before);
+  rank_.StandsForFaster(taken_ - before);
 }
 
 std::optional<double> SimulatedDevice::Difference(const ops::Op& a, const ops::Op& b) {

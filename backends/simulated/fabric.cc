@@ -318,7 +318,7 @@ outcome::Outcome Simulate(const spec::Spec& spec, SimulationPlan& plan, int worl
             : nullptr);
     actor.context = &ctx;
     actor.clock.SetLate([&world, r](double seconds) {
-      if (!world.briefly.empty()) world.late[r] += seconds;
+      if (!world.briefly.empty() && seconds > 0) world.late[r] += seconds;
     });
     const absl::Cleanup add = [&] { AddMost(actor.device.extrapolated(), extrapolated); };
     try {
@@ -411,7 +411,7 @@ class SimulatedFabric : public Fabric {
         SplitClasses(kinds, why, *plan);
         continue;
       }
-      if (std::exchange(plan->may_differ_briefly, false)) continue;
+      if (std::exchange(plan->may_differ_briefly, false)) continue;  // perhaps they differ for too long
       if (AskedFor()) {
         result.status = InvalidArgument("fabric.simulated.folding: ON, but ", why, "; use AUTO or OFF");
         return result;

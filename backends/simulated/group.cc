@@ -90,8 +90,21 @@ bool SimulatedGroup::RanksDifferBriefly(std::span<const int> kinds, const std::s
     RanksDiffer(kinds, why);
     return false;
   }
-  if (std::any_of(kinds.begin(), kinds.end(), [&](int kind) { return kind != kinds[0]; })) world_.briefly.insert(why);
+  if (!DifferWithinClasses(kinds)) return false;
+  world_.briefly.insert(why);
   return true;
+}
+
+// Whether ranks of one class are of different kinds, in any of the groups that do the same.
+bool SimulatedGroup::DifferWithinClasses(std::span<const int> kinds) const {
+  std::map<int, int> of_class;
+  for (const std::vector<int>& group : *groups_) {
+    for (size_t place = 0; place < group.size(); ++place) {
+      const int stand_in = world_.stand_ins[static_cast<size_t>(group[place])];
+      if (of_class.try_emplace(stand_in, kinds[place]).first->second != kinds[place]) return true;
+    }
+  }
+  return false;
 }
 
 void SimulatedGroup::TellAllApart(const std::string& why) {
@@ -347,8 +360,6 @@ void SimulatedGroup::Finish(const std::vector<Arrival>& arrivals, const std::vec
   const Communication::Kind kind = arrivals[0].call->communication.kind;
   ended_ = {kind, arrivals[0].call->communication.peer, end};
   std::vector<double> done(arrivals.size(), end);
-  for (size_t i = 0; absent_ && i < arrivals.size(); ++i)
-    world_.late[stand_ins_[static_cast<size_t>(arrivals[i].rank)]] += end - *arrivals[i].started;
   if (!world_.late.empty()) HandOnLateness(stand_ins_);
   for (size_t i = 0; i < arrivals.size(); ++i) {
     const int stand_in = stand_ins_[static_cast<size_t>(arrivals[i].rank)];

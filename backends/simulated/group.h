@@ -146,8 +146,6 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   void RanksDiffer(std::span<const int> kinds, const std::string& why);
   bool RanksDifferInTime(std::span<const int> kinds, double share, const std::string& why);
   bool RanksDifferBriefly(std::span<const int> kinds, const std::string& why);
-  // Of the ranks that one stands for, some do not take part in what this group does.
-  void OthersAreAbsent(const std::string& why) { absent_ = true, world_.briefly.insert(why); }
   // What a message consists of, for one end's GOAL schedule.
   std::vector<GoalMessage> GoalMessages(int rank, const P2p& op);
   // If folded: no link joins ranks of two of the groups that do the same.
@@ -204,6 +202,7 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   // For all groups of this name; `also_alike`: for those, too, that one rank stands for. Returns whether
   // ranks that were simulated as one differ.
   bool TellApart(std::span<const int> kinds, const std::string& why, bool also_alike);
+  bool DifferWithinClasses(std::span<const int> kinds) const;
   void BeginExchange(std::vector<Exchanging> all);
   Parts MakeParts(int rank, std::span<const std::vector<int>> list, const std::string& name);
   sim::CollectiveShape ShapeOf(const std::vector<Arrival>& arrivals) const;
@@ -256,7 +255,6 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   std::map<uint64_t, std::map<int, std::shared_ptr<SimulatedGroup>>> split_results_;
   std::map<uint64_t, Parts> parts_;
   std::set<std::vector<int>> told_;  // kinds that some rank has told
-  bool absent_ = false;              // OthersAreAbsent
 };
 
 }  // namespace twofold

@@ -79,7 +79,6 @@ void SimulatedProcessGroup::RanksDifferOver(ProcessGroup& others, std::span<cons
   if (staged || simulated == nullptr || !simulated->shared_->HasItsLinksAlone()) return RanksDiffer(kinds, why);
   if (rank_.machine().speed_spread == 0) return;
   // Fewer of them come late than the rank that stands for them suggests: how late the last one is, is not the same.
-  if (shared_->world().may_differ_briefly) return simulated->shared_->OthersAreAbsent(why);
   if (shared_->world().sums_tell_apart) return RanksDiffer(kinds, why);
   shared_->world().others_come_early = why;
 }

@@ -55,6 +55,11 @@ absl::StatusOr<report::Report> PredictHere(spec::Spec spec, const std::string& f
 
 absl::StatusOr<std::vector<report::Report>> PredictSteps(spec::Spec spec, const std::string& file,
                                                          const std::vector<int64_t>& micro_batches) {
+  if (micro_batches.empty()) {
+    absl::StatusOr<report::Report> report = PredictHere(std::move(spec), file);
+    if (!report.ok()) return report.status();
+    return std::vector{*std::move(report)};
+  }
   spec::Train& train = *spec.mutable_train();
   train.clear_epochs();
   train.set_steps(static_cast<int64_t>(micro_batches.size()));

@@ -48,23 +48,25 @@ std::vector<Tensor> OwnedGradients(const ParameterLayout& layout, Wanted wanted)
   return owned;
 }
 
-// Of these parts: how many stretches a rank owns if it owns nothing that several ranks hold, and how many elements
-// those have.
-struct WithoutShared {
+// Of these parts: how many stretches of wanted parameters a rank owns if it owns nothing that several ranks hold.
+size_t StretchesWithoutShared(const std::vector<optim::SlicePart>& parts, Wanted wanted) {
   size_t stretches = 0;
-  int64_t shared = 0;
-};
-WithoutShared CountWithoutShared(const std::vector<optim::SlicePart>& parts) {
-  WithoutShared without;
   bool inside = false;
-  optim::ForStretches(parts, [&](int64_t, const nn::Parameter&, const nn::Parameter::Stretch& stretch) {
+  optim::ForStretches(parts, [&](int64_t, const nn::Parameter& p, const nn::Parameter::Stretch& stretch) {
     if (stretch.part.padding) return;
-    const bool alone = stretch.part.holders.none();
-    without.stretches += alone && !inside;
-    if (!alone) without.shared += stretch.where.count;
-    inside = alone;
+    const bool own = stretch.part.holders.none() && wanted(p);
+    stretches += own && !inside;
+    inside = own;
   });
-  return without;
+  return stretches;
+}
+
+int64_t SharedElements(const std::vector<optim::SlicePart>& parts) {
+  int64_t shared = 0;
+  optim::ForStretches(parts, [&](int64_t, const nn::Parameter&, const nn::Parameter::Stretch& stretch) {
+    if (!stretch.part.padding && !stretch.part.holders.none()) shared += stretch.where.count;
+  });
+  return shared;
 }
 
 }  // namespace
@@ -74,7 +76,7 @@ GradientNorm::GradientNorm(nn::Context& ctx, ParameterLayout& layout, ProcessGro
       layout_(layout),
       model_(model),
       experts_(experts != nullptr && experts->size() > 1 ? experts : nullptr) {
-  const auto is_expert = [this](const nn::Parameter& p) { return experts_ != nullptr && p.replicas() == kExpertsTag; };
+  const auto is_expert = [this](const nn::Parameter& p) { return IsExpert(p); };
   owned_ = OwnedGradients(layout, [&](const nn::Parameter& p) { return !is_expert(p); });
   const std::vector<nn::Parameter*> parameters = layout.Parameters();
   if (std::any_of(parameters.begin(), parameters.end(), [&](const nn::Parameter* p) { return is_expert(*p); }))
@@ -86,18 +88,12 @@ bool GradientNorm::differs_briefly() const { return !ctx_.device.IsOnHost(owned_
 // Which stretches a rank leaves out depends on its shard; on a rank that owns all it holds, on nothing.
 void GradientNorm::TellShardsApart(bool stands_for_others) {
   const auto any = [](const nn::Parameter&) { return true; };
-  std::map<size_t, size_t> most;  // by bucket: stretches that a rank may have
-  int64_t shared = 0;             // elements that others may not own
-  const auto count = [&](size_t bucket, const std::vector<optim::SlicePart>& kept) {
-    const WithoutShared without = CountWithoutShared(kept);
-    most[bucket] = std::max(most[bucket], without.stretches);
-    shared += without.shared;
-  };
+  std::map<size_t, Others> others;  // by bucket
   const std::vector<FlatGradient> gradients = layout_.Gradients();
-  for (size_t g = 0; g < gradients.size(); ++g) count(g, gradients[g].parts);
+  for (size_t g = 0; g < gradients.size(); ++g) Consider(gradients[g].parts, others[g]);
   const bool for_shards = layout_.TellShardsApart(
       [&](size_t bucket, const std::vector<optim::SlicePart>& kept) -> ParameterLayout::ShardTraits {
-        count(bucket, kept);
+        Consider(kept, others[bucket]);
         std::string text;
         bool all = true;
         const int64_t numel = kept.empty() ? 0 : kept.back().offset + kept.back().count;
@@ -109,14 +105,27 @@ void GradientNorm::TellShardsApart(bool stands_for_others) {
         return {StrCat("owns ", text)};
       },
       "shards have different parts of the gradient norm", differs_briefly());
-  if (!stands_for_others && !for_shards) return;
-  size_t all = 0;
-  for (const auto& [bucket, stretches] : most) all += stretches;
-  // Nothing is computed where ranks stand for others, so it does not matter which elements these are.
-  const Tensor any_gradient = gradients[0].gradient.Flat();
-  for (size_t n = owned_.size() + owned_experts_.size(); n < all; ++n) others_.push_back(any_gradient.Slice(0, 1));
+  if (stands_for_others || for_shards) StandFor(others, gradients[0].gradient.Flat());
+}
+
+// What a rank with these parts may launch, at most.
+void GradientNorm::Consider(const std::vector<optim::SlicePart>& parts, Others& most) const {
+  const size_t stretches = StretchesWithoutShared(parts, [this](const nn::Parameter& p) { return !IsExpert(p); }) +
+                           StretchesWithoutShared(parts, [this](const nn::Parameter& p) { return IsExpert(p); });
+  most = {std::max(most.stretches, stretches), std::max(most.shared, SharedElements(parts))};
+}
+
+// Nothing is computed where ranks stand for others, so it does not matter which elements these are.
+void GradientNorm::StandFor(const std::map<size_t, Others>& others, const Tensor& any) {
+  size_t stretches = 0;
+  int64_t shared = 0;
+  for (const auto& [bucket, of_bucket] : others) stretches += of_bucket.stretches, shared += of_bucket.shared;
+  for (size_t n = owned_.size() + owned_experts_.size(); n < stretches; ++n) others_.push_back(any.Slice(0, 1));
   // Whoever does not own what several ranks hold takes less time for that.
-  if (shared > 0) others_.push_back(any_gradient.Slice(0, std::min(shared, any_gradient.numel())));
+  for (int64_t some; shared > 0; shared -= some) {
+    some = std::min(shared, any.numel());
+    others_.push_back(any.Slice(0, some));
+  }
 }
 
 Tensor GradientNorm::Squared() {

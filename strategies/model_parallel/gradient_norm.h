@@ -28,6 +28,14 @@ class GradientNorm {
   bool differs_briefly() const;
 
  private:
+  bool IsExpert(const nn::Parameter& p) const { return experts_ != nullptr && p.replicas() == kExpertsTag; }
+  struct Others {
+    size_t stretches = 0;  // that a rank may own, at most
+    int64_t shared = 0;    // elements that it may not own, at most
+  };
+  void Consider(const std::vector<optim::SlicePart>& parts, Others& most) const;
+  void StandFor(const std::map<size_t, Others>& others, const Tensor& any);
+
   nn::Context& ctx_;
   ParameterLayout& layout_;
   ProcessGroup& model_;

@@ -250,8 +250,7 @@ Worker::BoundAnswer Worker::BoundAnswerFrom(const std::string& bytes) {
 Simulated Worker::Run(const Layout& layout) { return RunWhole(layout, SimulatedSpecOf(question_, layout)); }
 
 Simulated Worker::RunWhole(const Layout& layout, const spec::Spec& spec) {
-  const auto steps = static_cast<size_t>(spec.train().steps());
-  return SimulatedBy(layout, spec, std::vector(steps, AccumulationSteps(spec))).back();
+  return SimulatedBy(layout, spec, {}).back();
 }
 
 Simulated Worker::RunFewer(const Layout& layout) {
@@ -273,7 +272,8 @@ Simulated Worker::RunFewer(const Layout& layout) {
     s.*figure = Extend(*of, second.*figure, third.*figure, s.*figure);
   const auto idle = [](const Simulated& step) { return step.bubble * step.seconds; };
   s.bubble = Extend(*of, idle(second), idle(third), idle(steps.back())) / s.seconds;
-  // Each of them may be too long by what its ranks are late. The second one's counts as often as it is subtracted.
+  // Each of them may be too long by what its ranks are late, and the second one's counts as often as it is subtracted.
+  // How late they are in which step is not known: an estimate by the steps' shares of the run.
   const auto late = [](const Simulated& step) { return step.folding_adds * step.seconds; };
   s.folding_adds =
       std::max(Extend(*of, 0, late(third), late(steps.back())), -Extend(*of, late(second), 0, 0)) / s.seconds;
@@ -296,8 +296,6 @@ std::vector<Simulated> Worker::SimulatedBy(const Layout& layout, const spec::Spe
                                            const std::vector<int64_t>& micro_batches) {
   const absl::StatusOr<std::vector<report::Report>> reports = simulate_(spec, question_.file, micro_batches);
   if (!reports.ok()) return {{.layout = layout, .failed = true, .message = std::string(reports.status().message())}};
-  double all = 0;  // seconds
-  for (const report::Step& step : reports->back().steps()) all += step.seconds();
   std::vector<Simulated> steps;
   for (const report::Report& report : *reports) {
     Simulated& s = steps.emplace_back(Simulated{.layout = layout});
@@ -309,8 +307,8 @@ std::vector<Simulated> Worker::SimulatedBy(const Layout& layout, const spec::Spe
     s.tokens_per_second = report.tokens_per_second(), s.mfu = report.mfu();
     s.bubble = report.bubble_fraction(), s.exposed = report.exposed_communication_seconds();
     s.bytes = BytesOf(report);
-    // Of two steps, as if ranks were late in this one alone; of several, as late as its share of the run.
-    s.folding_adds = report.folding_adds() * (micro_batches.size() > 2 ? 1 : all / s.seconds);
+    // Of a whole run, as if ranks were late in this step alone.
+    s.folding_adds = report.folding_adds() * (micro_batches.empty() ? report.steps_size() : 1);
   }
   return steps;
 }

@@ -63,6 +63,26 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"zero_bubble", "pp: 4 schedule: ZERO_BUBBLE_H1 sharding: ZERO_1", 2, 4}),
     [](const auto& info) { return info.param.name; });
 
+TEST(PredictSteps, NoNumbersAreThoseOfTheSpec) {
+  const spec::Spec spec = SpecOf({"", "pp: 2", 2, 2}, 4);
+  const auto steps = PredictSteps(spec, "job", {});
+  const auto alone = PredictHere(spec, "job");
+  ASSERT_TRUE(steps.ok() && alone.ok()) << steps.status();
+  ASSERT_EQ(steps->size(), 1U);
+  EXPECT_EQ((*steps)[0].median_step_seconds(), alone->median_step_seconds());
+}
+
+// Steps that repeat are counted. They have the bubble of the one that they repeat.
+TEST(PredictSteps, CountedStepsHaveABubble) {
+  spec::Spec spec = SpecOf({"", "pp: 2", 2, 2}, 4);
+  const auto two = PredictHere(spec, "job");
+  spec.mutable_train()->set_steps(30), spec.mutable_train()->set_warmup_steps(20);
+  const auto many = PredictHere(spec, "job");
+  ASSERT_TRUE(two.ok() && many.ok()) << two.status();
+  EXPECT_GT(two->bubble_fraction(), 0.1);
+  EXPECT_NEAR(many->bubble_fraction(), two->bubble_fraction(), 1e-3);
+}
+
 TEST(PredictSteps, AFailureIsOneReport) {
   spec::Spec spec = SpecOf({"", "", 1, 1}, 4);
   spec.mutable_memory()->set_budget_mib(20);
