@@ -38,7 +38,7 @@ Engine::Due Engine::due() const {
   return due;
 }
 
-// An outdated timer also runs, but does nothing: by then its event has another timer.
+// An outdated timer also runs, but does nothing: by then its event has another timer, or has run.
 void Engine::SetTimer() {
   if (events_.empty() || events_.front().time >= timer_) return;
   timer_ = events_.front().time;

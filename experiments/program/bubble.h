@@ -8,8 +8,8 @@
 // stages' actions take equally long and messages take no time, it equals the closed form of the schedule
 // (strategies/pipeline/schedule.h): (p - 1) / (m + p - 1) for GPipe and 1F1B.
 //
-// A prediction without a trace has these times of all ranks, for its steady steps. There an action begins when the
-// stream could begin it, which may be before its first operation does.
+// A prediction of synchronous training without a trace has these times of all ranks, for its steady steps. There an
+// action begins when the stream could begin it, which may be before its first operation does.
 #pragma once
 
 #include <utility>
@@ -19,8 +19,8 @@
 
 namespace twofold {
 
-// 0 without a pipeline; also for a measurement without a trace. `steady`: the steps that count, as indices into the
-// records' steps: from the first on, until before the second.
+// 0 without a pipeline; also, without a trace, for a measurement and for elastic or asynchronous training. `steady`:
+// the steps that count, as indices into the records' steps: from the first on, until before the second.
 double BubbleFraction(const spec::Spec& spec, const RankRecords& records, std::pair<int, int> steady);
 
 }  // namespace twofold

@@ -98,7 +98,7 @@ TEST(FoldedBriefly, DiffersByWhatTheReportSays) {
     const auto spec = [&](std::string_view simulated) {
       return test::Resolve(StrCat("model { ", c.model, " }\ntrain { steps: 2 warmup_steps: 1 micro_batch: 1 ",
                                   "global_batch: 16 ", c.train, " }\nparallel { ", c.parallel, " }\n",
-                                  "fabric { simulated { cluster: \"dgx-a100\" ", simulated, " } }\n"));
+                                  "fabric { simulated { cluster: \"dgx-a100\" noise: OFF ", simulated, " } }\n"));
     };
     spec::Spec unfolded = spec("folding: OFF"), exact = spec(""), folded = spec("folding_error: 0.9");
     const RunResult all = test::RunResolved(unfolded), some = test::RunResolved(exact), few = test::RunResolved(folded);
@@ -111,7 +111,8 @@ TEST(FoldedBriefly, DiffersByWhatTheReportSays) {
     double run = 0;
     for (const report::Step& step : records[0].steps()) run += step.seconds();
     const double longer = records[0].steps(1).seconds() - every[0].steps(1).seconds();
-    EXPECT_LE(std::abs(longer), few.folding_adds * run) << label;
+    EXPECT_GE(longer, -1e-9 * run) << label;  // the one that takes longest is simulated
+    EXPECT_LE(longer, few.folding_adds * run) << label;
     for (size_t r = 0; r < every.size(); ++r)
       EXPECT_EQ(records[r].memory().SerializeAsString(), every[r].memory().SerializeAsString()) << label << " " << r;
   }
