@@ -74,12 +74,13 @@ std::vector<StepOfAll> StepsOfRecords(const MeshShape& mesh, const RankRecords& 
   std::vector<StepOfAll> steps(static_cast<size_t>(std::max(0, steady.second - steady.first)));
   for (const report::RankRecord& record : records.kept()) {
     for (const report::ActionTimes& actions : record.actions()) {
-      const bool last = &actions == &record.actions(record.actions_size() - 1);
-      int64_t place = actions.step() - 1 - steady.first;
-      if (place < 0 && last) place = 0;  // those that follow were counted, since they repeat it (steady_state.h)
-      if (place < 0 || place >= static_cast<int64_t>(steps.size())) continue;
       const Actions own{.first = actions.first(), .last = actions.last(), .working = actions.working()};
-      steps[static_cast<size_t>(place)].Add(mesh, record.rank(), own, static_cast<double>(records.SharedBy(record)));
+      // Steps after the last one were counted, since they repeat it (steady_state.h).
+      const bool last = &actions == &record.actions(record.actions_size() - 1);
+      const int64_t place = actions.step() - 1 - steady.first;
+      const int64_t end = last ? static_cast<int64_t>(steps.size()) : place + 1;
+      for (int64_t p = std::max<int64_t>(0, place); p < std::min<int64_t>(end, steady.second - steady.first); ++p)
+        steps[static_cast<size_t>(p)].Add(mesh, record.rank(), own, static_cast<double>(records.SharedBy(record)));
     }
   }
   return steps;
