@@ -76,7 +76,7 @@ class ProcessGroup {
     return false;
   }
   // As RanksDiffer, for ranks that differ only in how long they take within Device::Briefly. Returns whether this rank
-  // stands for such ranks all the same. Then it must launch there what the one of them launches that takes longest.
+  // stands for such ranks all the same. Then it must launch there as much as the slowest of them.
   virtual bool RanksDifferBriefly(std::span<const int> kinds, const std::string& why) {
     RanksDiffer(kinds, why);
     return false;

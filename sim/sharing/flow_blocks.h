@@ -1,4 +1,4 @@
-// Flows in blocks and links in kinds: who does the same for now, though it is not of one class.
+// Flows in blocks and links in kinds: equal rates and loads at present, among flows and links of several classes.
 //
 // A block's flows have the same rate. Links are of one kind if they have the same bandwidth and carry equally many
 // flows of each block, so that their loads are equal. Whoever finds that not all flows of a block will have the same
