@@ -118,6 +118,18 @@ TEST(FoldedBriefly, DiffersByWhatTheReportSays) {
   }
 }
 
+// Ranks that are of several classes anyway do not differ briefly.
+TEST(FoldedBriefly, CountsNothingWhereClassesAreAlike) {
+  spec::Spec spec =
+      test::Resolve(StrCat("model { ", kGpt, " }\ntrain { steps: 2 micro_batch: 1 global_batch: 4 clip_norm: 1 }\n",
+                           "parallel { dp: 2 tp: 2 }\nfabric { simulated { cluster: \"dgx-a100\" folding_error: 0.9 ",
+                           "stragglers { rank: 0 factor: 1.5 } stragglers { rank: 2 factor: 1.5 } } }\n"));
+  const RunResult result = test::RunResolved(spec);
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.results.kept().size(), 2u);
+  EXPECT_EQ(result.folding_adds, 0);
+}
+
 // Ranks along cp take unequally long for their parts of the causal mask; each step takes as long as its slowest rank.
 TEST(FoldedContext, TheSlowestStandsForAll) {
   for (const std::string model : {kGpt, kFewHeads}) {
