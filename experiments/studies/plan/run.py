@@ -2,6 +2,7 @@
 """Does `twofold plan --gap=0` find the layout that simulating every layout finds, and is no bound on the wrong side?"""
 import json
 import pathlib
+import re
 import statistics
 import sys
 import tempfile
@@ -10,6 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from common import Study, Table, count, percent, progress, row  # noqa: E402
 
 study = Study(__file__, __doc__, needs="`twofold`. No GPU.", takes="nine minutes on two cores for the first 18 jobs; the last one has not been run to its end.")
+LONGEST = 4 * 3600  # seconds of one plan
 ROUNDING = 1e-9  # bounds and simulations add the same times in other orders
 
 
@@ -67,25 +69,32 @@ def wrong_bounds(job, layouts):
             yield f"{text}: fits, and a bound says that it does not"
 
 
-def plan(twofold, file, ranks, *words):
-    return json.loads(twofold("plan", file, f"--ranks={ranks}", "--json", *words, statuses=(0, 3)).output)
+class Plans:
+    """Asks `twofold plan`. With a folder, what was simulated is kept there, and a study that was cut goes on."""
+
+    def __init__(self, twofold, folder):
+        self.twofold, self.folder = twofold, folder
+
+    def ask(self, job, kind, file, ranks, *words):
+        kept = [f"--out={self.folder / re.sub('[^A-Za-z0-9]+', '-', job)}-{kind}"] if self.folder else []
+        return json.loads(self.twofold("plan", file, f"--ranks={ranks}", "--json", *words, *kept, statuses=(0, 3), timeout=LONGEST).output)
 
 
 def costs_of(everything, searched):
-    """Seconds of a core that one took of each kind: a combination to screen, a better bound, a simulation."""
+    """Seconds of a core that one took of each kind: a combination to screen, a better bound, a simulation (None: all were kept)."""
     of_search, of_all = searched["core_seconds"], everything["core_seconds"]
     return {"screened": of_search["screening"] / searched["combinations"], "bound": of_search["better_bounds"] / max(1, searched["better_bounds"]),
-            "simulation": of_all["simulations"] / max(1, of_all["simulations_here"])}
+            "simulation": of_all["simulations"] / of_all["simulations_here"] if of_all["simulations_here"] else None}
 
 
-def study_job(twofold, table, name, ranks, cluster, *rest):
+def study_job(plans, table, name, ranks, cluster, *rest):
     """A row, and what is wrong."""
     job = f"{name}, {ranks} on {cluster}"
     with tempfile.NamedTemporaryFile("w", suffix=".textproto") as file:
         file.write(spec(cluster, *rest))
         file.flush()
-        everything = plan(twofold, file.name, ranks, "--exhaustive", "--top=100000")
-        searched = plan(twofold, file.name, ranks, "--gap=0", "--top=1")
+        everything = plans.ask(job, "all", file.name, ranks, "--exhaustive", "--top=100000")
+        searched = plans.ask(job, "searched", file.name, ranks, "--gap=0", "--top=1")
     layouts, best = everything["layouts"], searched["layouts"][0]
     problems = list(wrong_bounds(job, layouts))
     if best["layout"] != layouts[0]["layout"]:
@@ -97,7 +106,7 @@ def study_job(twofold, table, name, ranks, cluster, *rest):
     legal, simulated = everything["legal"], searched["simulated"]
     cost = costs_of(everything, searched)
     table.add(job, count(legal), count(legal - len(layouts)), count(simulated), best["text"], percent(min(of_time)), percent(statistics.median(of_time)),
-              percent(max(of_time)), percent(statistics.median(of_memory)), percent(max(of_memory)), *(f"{1e3 * each:.2g} ms" for each in cost.values()),
+              percent(max(of_time)), percent(statistics.median(of_memory)), percent(max(of_memory)), *("–" if each is None else f"{1e3 * each:.2g} ms" for each in cost.values()),
               len(problems) or "none")
     return row(job, best["seconds"], layouts[0]["seconds"], "s", "none", legal=legal, fit=len(layouts), simulated=simulated, layout=best["text"],
                bound_least=min(of_time), bound_median=statistics.median(of_time), bound_most=max(of_time), memory_median=statistics.median(of_memory),
@@ -107,13 +116,15 @@ def study_job(twofold, table, name, ranks, cluster, *rest):
 def main():
     study.option("--jobs", type=int, default=len(JOBS), help="only the first so many jobs (default: all)")
     study.option("--after", type=int, default=0, help="without the first so many (default: 0)")
+    study.option("--plans", type=pathlib.Path, help="keep what was simulated in this folder, and go on from what it has; delete it after a change of the program")
     options, twofold = study.start(lambda options: None if 0 <= options.after < options.jobs <= len(JOBS)
                                    else f"--jobs must be from 1 to {len(JOBS)}, and --after less than that")
     table = Table("job", "legal layouts", "do not fit", "simulated by the search", "the fastest", "bound on time / simulated: least", "median", "most",
                   "bound on memory / reserved: median", "most", "a screened combination takes of a core", "a better bound", "a simulation", "wrong")
+    plans = Plans(twofold, options.plans)
     rows, problems = [], []
     for job in JOBS[options.after:options.jobs]:
-        found, wrong = study_job(twofold, table, *job)
+        found, wrong = study_job(plans, table, *job)
         rows.append(found)
         problems += wrong
         for message in wrong:
