@@ -11,6 +11,7 @@
 #include "backends/simulated/folding.h"
 #include "backends/simulated/link_loads.h"
 #include "backends/simulated/plan.h"
+#include "backends/simulated/plan_classes.h"
 #include "backends/simulated/simulation.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"

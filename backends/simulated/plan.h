@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,9 +59,5 @@ struct SimulationPlan {
 };
 
 absl::StatusOr<SimulationPlan> MakePlan(const spec::Spec& spec);
-
-// Ranks of one class turned out to be of different kinds: `kinds` has a number for each rank. Splits the classes. If
-// none of several ranks is left, ranks are not folded any more, because of `why`.
-void SplitClasses(std::span<const int> kinds, const std::string& why, SimulationPlan& plan);
 
 }  // namespace twofold

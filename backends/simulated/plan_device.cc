@@ -1,0 +1,221 @@
+#include "backends/simulated/plan_device.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_format.h"
+#include "backends/host/costs.h"
+#include "backends/host/memory_rules.h"
+#include "backends/simulated/graph_launches.h"
+#include "backends/simulated/plan_links.h"
+#include "core/base/format.h"
+#include "core/base/status.h"
+#include "core/base/strings.h"
+#include "core/comm/staging.h"
+#include "sim/collectives/schedule.h"
+#include "sim/cost/framework_cost_model.h"
+#include "sim/cost/load.h"
+#include "sim/cost/profile_cost_model.h"
+#include "sim/spread.h"
+#include "topologies/check_fields.h"
+#include "topologies/frameworks.h"
+
+namespace twofold {
+namespace {
+
+// Training jobs were measured with ranks that share the machine's cores; ranks that only sleep (EMULATED) share
+// nothing.
+void SetTraining(const cluster::Cluster& c, const profile::Profile& profile, host::Costs& costs, SimulationPlan& plan) {
+  if (!c.has_shared_memory_host() || plan.machine.gpu) return;
+  const profile::Training* training = TrainingFor(profile, plan.world_size);
+  if (training == nullptr) return;
+  costs.training = *training;
+  plan.machine.host_seconds = training->host_s();
+  plan.machine.waiting = plan.world_size > 1 ? training->waiting() : 0;
+  plan.machine.core_share = training->core_share();
+  plan.notes.push_back(
+      StrCat("in training, kernels take ", std::round(100 * training->factor()) / 100,
+             " times as long as alone; calibration measured this in ", training->jobs_size(), " small jobs on ",
+             Counted(training->ranks(), "rank"),
+             training->ranks() == plan.world_size ? "" : ", since it ran none on as many ranks as this job has"));
+}
+
+// Applies a GPU profile's measurements other than kernels.
+void SetGpu(const spec::Spec& spec, const cluster::Cluster& c, const profile::Gpu& gpu, SimulationPlan& plan) {
+  plan.machine.read_back_seconds = gpu.read_back().seconds();
+  plan.machine.uploads = gpu.has_to_device();
+  if (spec.device() == spec::CUDA && spec.cuda().time_algorithms() != gpu.time_algorithms()) {
+    plan.notes.push_back(StrCat("cuda.time_algorithms is ", spec.cuda().time_algorithms() ? "true" : "false",
+                                ", but products were measured with ", gpu.time_algorithms() ? "true" : "false"));
+  }
+  if (spec.device() == spec::CUDA && spec.cuda().attention() != spec::Cuda::AUTO) {
+    plan.notes.push_back(StrCat("cuda.attention is ", spec::Cuda::Attention_Name(spec.cuda().attention()),
+                                ", but attention was measured with AUTO"));
+  }
+  if (spec.device() == spec::CUDA && spec.cuda().attention_workspace_mib() > 0) {
+    plan.notes.push_back(StrCat("cuda.attention_workspace_mib is ", spec.cuda().attention_workspace_mib(),
+                                ", but attention was measured without it"));
+  }
+  if (plan.world_size == 1 || gpu.collectives().empty()) return;
+  if (c.has_library()) {
+    plan.notes.push_back(StrCat("the profile's collectives, measured on fabric ", gpu.collectives_of(),
+                                ", are ignored: the cluster says how its library communicates"));
+    return;
+  }
+  plan.notes.push_back(StrCat("the profile's collectives were measured on fabric ", gpu.collectives_of()));
+  SetCollectives(gpu.collectives(), plan);
+}
+
+// Operations that repeat are launched by CUDA graphs.
+void SetGraphs(const spec::Spec& spec, SimulationPlan& plan) {
+  if (!plan.machine.gpu || spec.device() != spec::CUDA || !spec.cuda().graphs()) return;
+  plan.machine.graphs = {kGraphOperation, kGraphLaunch, kGraphNode};
+  plan.notes.push_back(absl::StrFormat(
+      "cuda.graphs: where operations between two communications repeat, the host is assumed to take %.2g µs for a CUDA "
+      "graph of them and %.2g ns for each node (NVIDIA, CUDA 12.6, on a Xeon Silver 4208), and %.2g µs to compare an "
+      "operation with that of the step before (0.45 to 1.4 were measured on a server's CPU), instead of its launch, "
+      "which "
+      "takes %.2g µs; that kernels of a graph follow each other faster is not modelled",
+      kGraphLaunch * 1e6, kGraphNode * 1e9, kGraphOperation * 1e6, plan.machine.launch_seconds * 1e6));
+}
+
+// Whether communication takes a part of the device from what computes beside it.
+void SetContention(const spec::Simulated& simulated, const cluster::Device& device, SimulationPlan& plan) {
+  if (!plan.machine.gpu || plan.world_size == 1 || !(device.has_laws() || device.has_kernels())) return;
+  plan.machine.beside = simulated.contention() == spec::Simulated::Contention::ON;
+  if (plan.machine.beside) {
+    plan.notes.push_back(
+        "what computes beside communication takes longer, by the multiprocessors that the library's channels occupy "
+        "and "
+        "the memory bandwidth that they use (`contention: OFF`: it does not); that computing slows communication down "
+        "is not modelled");
+  }
+}
+
+// How far devices of this type differ in speed.
+absl::Status SetSpeeds(const spec::Simulated& simulated, const cluster::Device& device, SimulationPlan& plan) {
+  const double spread = device.speed_spread();
+  if (!(spread >= 0 && spread < 0.5)) {
+    return InvalidArgument("device.speed_spread: ", spread,
+                           ": must be at least 0 and below 0.5, as a share of the time that arithmetic takes");
+  }
+  if (!plan.machine.gpu || plan.world_size == 1 || spread == 0 || simulated.noise() == spec::Simulated::Noise::OFF)
+    return absl::OkStatus();
+  plan.machine.speed_spread = spread;
+  const double slowest = sim::MaximumOf(plan.world_size).mean * spread;
+  plan.notes.push_back(
+      absl::StrFormat("devices differ in speed by %.2g %% (standard deviation), and ranks wait for the slowest: of %d, "
+                      "it is expected to be %.2g %% slower than the average one (`noise: OFF`: all are alike)",
+                      100 * spread, plan.world_size, 100 * slowest));
+  return absl::OkStatus();
+}
+
+// Another framework's operations on this device. Its memory is judged when the run is over
+// (experiments/program/framework_memory.h), so ranks may hold any number of bytes.
+absl::Status SetFramework(const spec::Spec& spec, const cluster::Device& device, SimulationPlan& plan) {
+  if (spec.framework() == spec::TWOFOLD) return absl::OkStatus();
+  const absl::StatusOr<framework::Framework> found = FindFramework(spec);
+  if (!found.ok()) return found.status();
+  if (const absl::Status known = CheckFrameworkKernels(found->time()); !known.ok())
+    return Within(StrCat("framework ", found->name(), ": "), known);
+  if (device.kind() != cluster::Device::GPU_DEVICE) {
+    return InvalidArgument("framework: ", spec::Framework_Name(spec.framework()),
+                           " is predicted on GPUs, but fabric.simulated.cluster computes on CPUs; use a cluster of ",
+                           "GPUs (`twofold list clusters`)");
+  }
+  plan.costs = std::make_unique<FrameworkCostModel>(std::move(plan.costs), found->time(), device);
+  if (found->time().has_communication_launch_us())
+    plan.machine.communication_launch_seconds = found->time().communication_launch_us() * 1e-6;
+  for (const framework::Moved& moved : found->time().moved()) {
+    SimulatedMachine::Moved& to = plan.machine.moved.emplace_back();
+    to.before =
+        moved.before() == framework::Moved::ALL_GATHER ? Communication::kAllGather : Communication::kReduceScatter;
+    for (const int type : moved.type()) to.types.push_back(absl::AsciiStrToLower(spec::DType_Name(type)));
+    to.seconds = moved.bytes_per_element() / (device.memory_bytes_per_second() * device.memory_efficiency());
+  }
+  plan.device_memory = Bytes(0);
+  plan.notes.push_back(StrCat("predicted for ", found->name(), ": ", found->summary(),
+                              ". Where its figures come from: ", found->source(),
+                              ". Pages and comparisons show this program's memory; the report's "
+                              "`framework` of each rank has that of ",
+                              found->name()));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, SimulationPlan& plan,
+                      profile::Profile& profile) {
+  absl::StatusOr<host::Costs> costs = host::FindCosts(c, {.profile = spec.fabric().simulated().profile(),
+                                                          .cuda = spec.device() == spec::CUDA,
+                                                          .tf32 = spec.device() == spec::CUDA && spec.cuda().tf32()});
+  if (!costs.ok()) return costs.status();
+  profile = costs->profile;
+  const bool emulated = spec.device() == spec::EMULATED;
+  if (emulated) costs = host::FindCosts(spec.emulated());
+  if (!costs.ok()) return costs.status();
+  if (absl::Status s =
+          host::CheckFp8(spec.train().precision(), *costs, emulated ? "emulated.cluster" : "fabric.simulated.cluster");
+      !s.ok())
+    return s;
+  if (spec.device() == spec::CUDA && costs->device.kind() != cluster::Device::GPU_DEVICE) {
+    return InvalidArgument("fabric.simulated.cluster: \"", c.name(),
+                           "\" computes on CPUs, but device is CUDA; use a cluster of GPUs (",
+                           "`twofold list clusters`), or device: CPU");
+  }
+  const host::MemoryRules memory = host::MemoryRulesOf(spec, costs->device);
+  plan.device_memory = memory.device;
+  plan.host_memory = memory.host;
+  const absl::StatusOr<host::MemoryRules> found = host::FindMemoryRules(spec, host::RanksAre::kThreads);
+  if (!found.ok()) return found.status();
+  plan.shared_memory = spec.memory().assume_fits() ? Bytes(0) : found->shared;
+  plan.assume_fits = spec.memory().assume_fits();
+  if (spec.fabric().simulated().links() == kStagedLinks) {
+    if (memory.kind != DeviceKind::kCuda) {
+      return InvalidArgument("fabric.simulated.links: \"", kStagedLinks, "\" is for GPUs, but cluster ", c.name(),
+                             " computes on CPUs; leave this field out");
+    }
+    plan.machine.staging = HostStaging::kBytes;
+    plan.notes.push_back(StrCat("communication is staged: each group holds ", HostStaging::kBytes.value() >> 20,
+                                " MiB of host memory, as on fabric.mpi with a library that is not CUDA-aware; the time "
+                                "of the copies is not modelled"));
+  }
+  plan.machine.gpu = memory.kind == DeviceKind::kCuda;  // false for an emulated device: its stream is the host
+  plan.machine.launch_seconds = costs->device.launch_us() * 1e-6;
+  plan.machine.communication_launch_seconds = costs->device.communication_launch_us() * 1e-6;
+  SetGraphs(spec, plan);
+  if (plan.machine.gpu && spec.device() == spec::CUDA && spec.cuda().attention() == spec::Cuda::HOPPER) {
+    plan.notes.push_back(
+        "cuda.attention: HOPPER needs GPUs of compute capability 9.0 (H100, H200); attention is predicted as with "
+        "AUTO, since that kernel has not been timed");
+  }
+  if (absl::Status s = SetSpeeds(spec.fabric().simulated(), costs->device, plan); !s.ok()) return s;
+  if (plan.machine.gpu && costs->profile.has_gpu()) SetGpu(spec, c, costs->profile.gpu(), plan);
+  if (!emulated) {
+    SetTraining(c, profile, *costs, plan);
+    if (profile.threads() > 0 && profile.threads() != plan.threads) {
+      plan.notes.push_back(StrCat("the profile's kernels ran on ", profile.threads(),
+                                  " threads per rank, but this job's run on ", plan.threads,
+                                  "; `twofold calibrate --threads=", plan.threads, "` measures those"));
+    }
+  }
+  plan.notes.insert(plan.notes.end(), costs->notes.begin(), costs->notes.end());
+  if (spec.train().precision().matmul() == spec::Precision::FP8 &&
+      costs->device.kind() == cluster::Device::GPU_DEVICE) {
+    plan.notes.push_back(
+        "products in FP8 take the time of the device's FP8 law, and rounding their operands that of its bytes; the law "
+        "is of NVIDIA's libraries, whose copies in another layout for the two backward products, which GPUs before "
+        "Blackwell need, are not modelled; device CUDA's own kernels need none and have not been timed; MFU counts the "
+        "peak of train.precision.parameter");
+  }
+  if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) plan.notes.push_back(costs->DescribeHostLink());
+  plan.host_link = costs->host_link();
+  plan.costs = costs->Make();
+  SetContention(spec.fabric().simulated(), costs->device, plan);
+  return SetFramework(spec, costs->device, plan);
+}
+
+}  // namespace twofold
