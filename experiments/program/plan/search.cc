@@ -212,6 +212,7 @@ class Searching {
     std::sort(plan_.ranked.begin(), plan_.ranked.end(), [&](const Simulated& a, const Simulated& b) {
       return std::pair(a.seconds, place[ToLine(a.layout)]) < std::pair(b.seconds, place[ToLine(b.layout)]);
     });
+    PutPlainestFirst(plan_.ranked);
     plan_.least = std::numeric_limits<double>::infinity();
     for (const Simulated& s : plan_.ranked) plan_.least = std::min(plan_.least, s.seconds * (1 - s.Off()));
     const auto leave = [&](double bound, size_t i) {
@@ -260,6 +261,16 @@ absl::StatusOr<Plan> Search(const Question& question, Bytes device, Pool& pool, 
   return Searching(question, device, pool, journal, options).Run();
 }
 
+void PutPlainestFirst(std::vector<Simulated>& ranked) {
+  if (ranked.empty()) return;
+  const auto extras = [](const Simulated& s) { return std::pair(s.layout.offload, s.layout.recompute > 0); };
+  const double reach = ranked[0].seconds * (1 + ranked[0].Off());
+  auto plainest = ranked.begin();
+  for (auto s = ranked.begin(); s != ranked.end(); ++s)
+    if (s->seconds * (1 - s->Off()) < reach && extras(*s) < extras(*plainest)) plainest = s;
+  std::rotate(ranked.begin(), plainest, plainest + 1);
+}
+
 int64_t SimulationsOf(const Plan& plan) {
   return static_cast<int64_t>(plan.ranked.size() + plan.too_large.size() + plan.failed.size());
 }
@@ -269,8 +280,11 @@ std::string ProofOf(const Plan& plan, const SearchOptions& options) {
   std::string text =
       StrCat("of ", CountText(plan.space.legal), " legal layouts ", CountText(plan.screened_out), " do not fit");
   if (!plan.ranked.empty()) {
-    const auto k = options.gap > 0 ? size_t{1} : std::min(static_cast<size_t>(options.top), plan.ranked.size());
-    const double best = plan.ranked[k - 1].seconds;
+    const auto fastest = std::min_element(plan.ranked.begin(), plan.ranked.end(),
+                                          [](const Simulated& a, const Simulated& b) { return a.seconds < b.seconds; });
+    const double best = options.gap > 0
+                            ? fastest->seconds
+                            : plan.ranked[std::min(static_cast<size_t>(options.top), plan.ranked.size()) - 1].seconds;
     StrAppend(&text, ", ", CountText(plan.slower), " cannot beat ", SecondsText(best),
               options.gap > 0 ? StrCat(" by more than ", ShareText(options.gap)) : "");
   }

@@ -86,9 +86,10 @@ std::string WhyFirst(const Plan& plan) {
   };
   const double off = a.Off() * a.seconds + b.Off() * b.seconds;
   return StrCat("The first against the second (", Difference(a.layout, b.layout),
-                "): ", off > 0 ? StrCat(kNearly, " ") : "", SecondsText(b.seconds - a.seconds), " less a step",
-                off > 0 ? StrCat(" (to ", SecondsText(off), ")") : "", "; ", part(idle, "in bubbles"), ", ",
-                part(waits, "in exposed communication"), ".\n");
+                "): ", off > 0 ? StrCat(kNearly, " ") : "", part(b.seconds - a.seconds, "a step"),
+                off > 0 ? StrCat(" (to ", SecondsText(off), ")") : "",
+                a.seconds > b.seconds ? ", too little to tell them apart: the plainer one comes first" : "", "; ",
+                part(idle, "in bubbles"), ", ", part(waits, "in exposed communication"), ".\n");
 }
 
 // Of no plan that fits: the one with the fewest bytes.

@@ -287,6 +287,38 @@ TEST(SearchTest, AGapEndsItSooner) {
               HasSubstr("Proven: no layout can take less than"));
 }
 
+TEST(SearchTest, ThePlainestOfThoseThatAreNotToldApartComesFirst) {
+  const Simulated offloads{.layout = {.dp = 4, .micro_batch = 2, .offload = spec::Parallel::OFFLOAD_OPTIMIZER},
+                           .fits = true,
+                           .seconds = 10,
+                           .extended = true};
+  const Simulated recomputes{.layout = {.dp = 4, .recompute = 1}, .fits = true, .seconds = 10.001, .extended = true};
+  const Simulated plain{.layout = {.dp = 4}, .fits = true, .seconds = 10.002, .extended = true};
+  const Simulated slow{.layout = {.dp = 2}, .fits = true, .seconds = 10.1, .extended = true};
+  Plan plan{.ranked = {offloads, recomputes, plain, slow}};
+  PutPlainestFirst(plan.ranked);
+  ASSERT_EQ(plan.ranked.size(), 4U);
+  EXPECT_EQ(plan.ranked[0].layout, plain.layout);
+  EXPECT_EQ(plan.ranked[1].layout, offloads.layout);  // the others stay in order
+  EXPECT_EQ(plan.ranked[2].layout, recomputes.layout);
+  EXPECT_THAT(
+      PlanText(plan, {.ranks = 4}),
+      HasSubstr("2.00 ms more a step (to 20.0 ms), too little to tell them apart: the plainer one comes first"));
+
+  // Nothing is approximate: the fastest one is.
+  std::vector<Simulated> exact = {offloads, plain};
+  for (Simulated& s : exact) s.extended = false;
+  PutPlainestFirst(exact);
+  EXPECT_EQ(exact[0].layout, offloads.layout);
+  // It takes longer than simulations may be off.
+  std::vector<Simulated> apart = {offloads, slow};
+  PutPlainestFirst(apart);
+  EXPECT_EQ(apart[0].layout, offloads.layout);
+  std::vector<Simulated> none;
+  PutPlainestFirst(none);
+  EXPECT_TRUE(none.empty());
+}
+
 TEST(SearchTest, SaysWhatDoesNotFit) {
   std::string text = StrCat(kGpt, "memory { budget_mib: 80 }\n");
   text.replace(text.find("cp: 1"), 5, "cp: 1 tp: 1");
