@@ -203,10 +203,13 @@ TEST(NcclRoutes, MessagesReachEveryPairOnce) {
 }
 
 // Nodes of different numbers of ranks, which are in no order.
-Places Ragged() {
+Places Ragged(int nodes) {
   Places p = Cluster(1, 1, 2);
-  p.node = {0, 2, 1, 1, 0, 1, 3}, p.local = {0, 0, 0, 1, 1, 2, 0}, p.rail = {0, 1, 1, 0, 1, 0, 0};
-  p.nodes = 4;
+  p.node.clear(), p.local.clear(), p.rail.clear(), p.nodes = nodes;
+  for (int local = 0; local < 3; ++local) {
+    for (int v = 0; v < nodes; ++v)
+      if (local < 1 + v % 3) p.node.push_back(v), p.local.push_back(local), p.rail.push_back((v + local) % 2);
+  }
   return p;
 }
 
@@ -239,7 +242,7 @@ TEST(NcclRoutes, AnAllToAllNeedNotListItsFlows) {
     return std::set<KindLoads::Load>(loads.begin(), loads.end());
   };
   for (const Places& places :
-       {Cluster(3, 2, 2), Cluster(1, 8, 1), Cluster(41, 4, 2), Cluster(17, 1, 1), CubeMesh(3), Ragged()}) {
+       {Cluster(3, 2, 2), Cluster(1, 8, 1), Cluster(41, 4, 2), Cluster(17, 1, 1), CubeMesh(3), Ragged(4), Ragged(21)}) {
     for (const double bytes : {1e3, 1e9}) {
       SCOPED_TRACE(StrCat(places.nodes, " nodes, ", places.ranks(), " ranks, ", bytes));
       places.routes = {};  // else the flows that this listed for the other size are kept

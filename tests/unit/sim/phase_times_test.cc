@@ -253,6 +253,23 @@ TEST(PhaseTimes, OfAllPairsAreThoseOfFlowsOneByOne) {
   }
 }
 
+// Paths that somebody still needs are not overwritten by those of the next phase.
+TEST(PhaseTimes, KeepThePathsOfAPhaseThatIsSolvedLater) {
+  std::mt19937 random(TestSeed());
+  const auto topology = *BuildTopology(*FindCluster("polaris"), 48);
+  const std::vector<int> endpoints = FirstEndpoints(topology->endpoints());
+  const std::vector<double> sizes = {1e6, 3e6, 4e6};
+  const Phase phase = Drawn(random, 192, 400, sizes, 0), next = Drawn(random, 192, 300, sizes, 0);
+  Router router(*topology, {.policy = RoutingPolicy::kAdaptive});
+  const PhaseTimes::Part part{phase, endpoints}, next_part{next, endpoints};
+  PhaseTimes alone(*topology, router), times(*topology, router);
+  PhaseTimes::Time want = alone.Bound({&part, 1}), got = times.Bound({&part, 1});
+  ASSERT_NE(got.paths, nullptr);
+  times.Bound({&next_part, 1});
+  alone.Solve({&part, 1}, want), times.Solve({&part, 1}, got);
+  EXPECT_EQ(got.seconds, want.seconds);
+}
+
 // Against a count of every link, with loads that links had on their way left out.
 TEST(LinkStates, AreTheDifferentLoadsOfLinks) {
   std::mt19937 random(TestSeed());
