@@ -12,7 +12,7 @@ namespace {
 bool Alike(const Phase& a, const Phase& b) {
   if (a.flows.size() != b.flows.size() || a.rounds != b.rounds || a.seconds != b.seconds) return false;
   return a.flows.empty() ||
-         (a.flows.front().bytes == b.flows.front().bytes && a.flows.back().bytes == b.flows.back().bytes);
+         (a.flows.first_bytes() == b.flows.first_bytes() && a.flows.last_bytes() == b.flows.last_bytes());
 }
 
 }  // namespace

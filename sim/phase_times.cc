@@ -59,20 +59,22 @@ PhaseTimes::PhaseTimes(const Topology& topology, Router& router)
 
 std::shared_ptr<const Paths> PhaseTimes::Route(std::span<const Part> parts) {
   if (!router_.depends_on_load() || std::all_of(parts.begin(), parts.end(), HasNoBytes)) return nullptr;
-  std::vector<Request> requests;
+  std::vector<Request>& requests = requests_;
+  requests.clear();
   for (const Part& part : parts) {
-    const FlowList& flows = part.phase.flows;
-    for (size_t i = 0; i < flows.size(); ++i) requests.push_back({PairOf(part, flows[i]), i, flows[i].bytes});
+    requests.reserve(requests.size() + part.phase.flows.size());
+    uint64_t number = 0;
+    part.phase.flows.ForEach([&](const Flow& f) { requests.push_back({PairOf(part, f), number++, f.bytes}); });
   }
-  auto paths = std::make_shared<Paths>();
+  if (paths_.use_count() != 1) paths_ = std::make_shared<Paths>();
   size_t senders = 1;
   for (const Part& part : parts) senders += part.endpoints.size();
   const bool many = requests.size() >= kManyOfOne * senders;
   const size_t most = many ? std::max<size_t>(1, kMostRouted / requests.size()) : kMostRouted;
   const int usual = router_.options().most_paths, own = static_cast<int>(std::min(most, static_cast<size_t>(usual)));
   fewest_paths_ = std::min(fewest_paths_.value_or(usual), own);
-  router_.Try(requests, own, *paths);
-  return paths;
+  router_.Try(requests, own, *paths_);
+  return paths_;
 }
 
 double PhaseTimes::LatencyOf(const Paths& paths, size_t flow) const {
@@ -92,29 +94,30 @@ std::vector<double> PhaseTimes::List(std::span<const Part> parts, const Paths* p
   size_t number = 0;
   for (size_t p = 0; p < parts.size(); ++p) {
     const Phase& phase = parts[p].phase;
-    const bool pipelined = IsPipelined(phase);
-    routes.assign(phase.flows.size(), 0);
-    for (size_t i = 0; i < phase.flows.size(); ++i, ++number) {
-      const Flow& f = phase.flows[i];
+    const bool pipelined = IsPipelined(phase), none_counts = !pipelined && phase.rounds == 0;
+    routes.assign(none_counts ? 0 : phase.flows.size(), 0);
+    const size_t first = number;
+    phase.flows.ForEach([&](const Flow& f) {
+      const size_t i = number++ - first;
       const bool counts = RouteCounts(phase, pipelined, f);
       if (paths != nullptr) {
-        if (counts) routes[i] = LatencyOf(*paths, number);
-        for (int k = 0; k < paths->of(number); ++k) {
-          const auto [links, share, own] = paths->At(number, k);
+        if (counts) routes[i] = LatencyOf(*paths, number - 1);
+        for (int k = 0; k < paths->of(number - 1); ++k) {
+          const auto [links, share, own] = paths->At(number - 1, k);
           visit(p, f, share / own, own, links);
         }
-        continue;
+        return;
       }
-      if (f.bytes == 0 && !counts) continue;
+      if (f.bytes == 0 && !counts) return;
       const Pair pair = PairOf(parts[p], f);
       if (router_.depends_on_load()) {  // nothing has bytes: every flow takes its usual way, and meets nobody there
         if (counts) routes[i] = topology_.Latency(pair).value();
-        continue;
+        return;
       }
       router_.Choose(pair, i, f.bytes, chosen);
       if (counts) routes[i] = RouteLatency(topology_, router_.options().policy, pair, chosen);
       for (const Path& path : chosen) visit(p, f, path.share, 1, std::span<const int>(path.links));
-    }
+    });
     latencies.push_back(PhaseLatency(phase, routes, topology_.alpha().value()));
   }
   return latencies;
@@ -226,7 +229,7 @@ PhaseTimes::Time PhaseTimes::Bound(std::span<const Part> parts) {
                           parts[0].phase.flows.kinds()[0].bytes > 0;
   if (by_pattern) return BoundByPattern(parts[0]);
   if (const auto nothing = parts.size() == 1 ? BoundOfNothing(parts[0]) : std::nullopt) return *nothing;
-  std::shared_ptr<const Paths> paths = Route(parts);
+  const std::shared_ptr<const Paths> paths = Route(parts);
   double limited = 0;
   std::vector<double> routes;
   const std::vector<double> latencies =
@@ -242,7 +245,7 @@ PhaseTimes::Time PhaseTimes::Bound(std::span<const Part> parts) {
           .seconds = latency + (exact ? bounds.most : bounds.least),
           .exact = exact,
           .together = exact,
-          .paths = exact ? nullptr : std::move(paths)};
+          .paths = exact ? nullptr : paths};
 }
 
 void PhaseTimes::CountPhase(const Part& part, const Sizes& sizes, Known& into) {

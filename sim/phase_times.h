@@ -114,6 +114,9 @@ class PhaseTimes {
   std::optional<LinkStates> states_;  // made when first needed
   uint64_t counting_ = 1;             // number of the present count
   std::optional<int> fewest_paths_;
+  // Of the phase that was routed last. Their memory, which may be large, is used again once nobody else has them.
+  std::vector<Request> requests_;
+  std::shared_ptr<Paths> paths_;
   std::vector<Use> uses_;  // of the links that the flows counted now cross
   // What was found for patterns, the latest last. The next size of a collective often has the same.
   struct Known {

@@ -34,6 +34,8 @@ bool IsPipelined(const Phase& phase) {
 }
 
 double PhaseLatency(const Phase& phase, std::span<const double> routes, double alpha) {
+  const bool pipelined = IsPipelined(phase);
+  if (!pipelined && phase.rounds == 0) return phase.seconds;
   double longest = phase.flows.empty() ? alpha : 0, sum = 0;
   for (size_t i = 0; i < phase.flows.size(); ++i) {
     const Flow& f = phase.flows.KindAt(i);
@@ -41,7 +43,7 @@ double PhaseLatency(const Phase& phase, std::span<const double> routes, double a
     longest = std::max(longest, latency);
     sum += f.crossings * latency;
   }
-  return phase.seconds + (IsPipelined(phase) ? sum : phase.rounds * longest);
+  return phase.seconds + (pipelined ? sum : phase.rounds * longest);
 }
 
 double PhaseLatency(const Phase& phase, std::span<const KindRoutes> routes) {
@@ -77,6 +79,23 @@ const KindLoads* KnownLoadsOf(const Phase& phase) {
   return phase.flows.pattern() != nullptr ? phase.flows.pattern()->loads.get() : nullptr;
 }
 
+const PairFlows* PairsOf(const Phase& phase) {
+  return phase.flows.pattern() != nullptr ? phase.flows.pattern()->pairs() : nullptr;
+}
+
+// What each rank sends.
+void AddSent(const PairFlows& pairs, const std::vector<Flow>& kinds, std::vector<double>& sent) {
+  const auto bytes = [&kinds](int kind, size_t flows) {
+    return flows == 0 ? 0 : static_cast<double>(flows) * kinds[static_cast<size_t>(kind)].bytes;
+  };
+  for (size_t t = 0; t < pairs.teams->size(); ++t) {
+    const std::vector<int>& team = (*pairs.teams)[t];
+    const double own = bytes(pairs.kind_within, pairs.within && !team.empty() ? team.size() - 1 : 0) +
+                       bytes(pairs.kind_between, pairs.SendsTo(t));
+    for (const int rank : team) sent[static_cast<size_t>(rank)] += own;
+  }
+}
+
 // Of one phase: its latency, and the bytes of the busiest. By kind instead of by flow.
 double EstimateByKind(const Phase& phase, const KindLoads& loads, const Places& p) {
   const std::vector<Flow>& kinds = phase.flows.kinds();
@@ -99,6 +118,10 @@ double BusiestBytes(const Schedule& schedule) {
     return LargestOf(KnownLoadsOf(schedule.phases[0])->sent, schedule.phases[0].flows.kinds());
   std::vector<double> sent(schedule.last_phase.size());
   for (const Phase& phase : schedule.phases) {
+    if (const PairFlows* const pairs = PairsOf(phase); pairs != nullptr) {
+      AddSent(*pairs, phase.flows.kinds(), sent);
+      continue;
+    }
     for (const Flow& f : phase.flows) sent[static_cast<size_t>(f.from)] += f.bytes;
   }
   return sent.empty() ? 0 : *std::max_element(sent.begin(), sent.end());

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "sim/collectives/node_flows.h"
+#include "sim/collectives/pair_flows.h"
 
 namespace twofold::sim {
 
@@ -44,18 +45,31 @@ class FlowPattern {
   explicit FlowPattern(std::vector<Ends> flows) : size_(flows.size()), flows_(std::move(flows)) {}
   explicit FlowPattern(std::shared_ptr<const NodeFlows> by_node)
       : size_(by_node->size()), by_node_(std::move(by_node)) {}
+  explicit FlowPattern(std::shared_ptr<const PairFlows> pairs) : size_(pairs->size()), pairs_(std::move(pairs)) {}
 
   size_t size() const { return size_; }
-  // All of them. Those of nodes are listed when they are first asked for.
+  // All of them. Those of nodes and of pairs are listed when they are first asked for.
   const std::vector<Ends>& flows() const {
     if (flows_.empty() && size_ > 0) {
       flows_.reserve(size_);
-      by_node_->List([this](int from, int to, int kind) { flows_.push_back({from, to, kind}); });
+      const auto add = [this](int from, int to, int kind) { flows_.push_back({from, to, kind}); };
+      if (pairs_ != nullptr)
+        pairs_->List(add);
+      else
+        by_node_->List(add);
     }
     return flows_;
   }
+  // Calls visit(ends) for all of them, in order. Those of pairs, which may be millions, are not kept for it.
+  template <class Visit>
+  void ForEach(Visit&& visit) const {
+    if (pairs_ != nullptr && !listed())
+      return pairs_->List([&visit](int from, int to, int kind) { visit(Ends{from, to, kind}); });
+    for (const Ends& ends : flows()) visit(ends);
+  }
   bool listed() const { return flows_.size() == size_; }
   const NodeFlows* by_node() const { return by_node_.get(); }  // null: nodes or rails are not alike
+  const PairFlows* pairs() const { return pairs_.get(); }      // null: not all pairs exchange
 
   mutable std::shared_ptr<const KindLoads> loads = nullptr;  // null: nobody has asked for them (kind_loads.h)
 
@@ -63,6 +77,7 @@ class FlowPattern {
   size_t size_;
   mutable std::vector<Ends> flows_;
   std::shared_ptr<const NodeFlows> by_node_ = nullptr;
+  std::shared_ptr<const PairFlows> pairs_ = nullptr;
 };
 
 class FlowList {
@@ -89,8 +104,23 @@ class FlowList {
   const Flow& KindAt(size_t number) const {
     return listed_[pattern_ != nullptr ? static_cast<size_t>(pattern_->flows()[number].kind) : number];
   }
-  Flow front() const { return (*this)[0]; }
-  Flow back() const { return (*this)[size() - 1]; }
+  // Of the first and the last flow.
+  double first_bytes() const { return EndKind(true).bytes; }
+  double last_bytes() const { return EndKind(false).bytes; }
+  // Calls visit(flow) for all of them, in order.
+  template <class Visit>
+  void ForEach(Visit&& visit) const {
+    if (pattern_ == nullptr) {
+      for (const Flow& flow : listed_) visit(flow);
+      return;
+    }
+    std::vector<Flow> kinds = listed_;
+    pattern_->ForEach([&](const FlowPattern::Ends& ends) {
+      Flow& flow = kinds[static_cast<size_t>(ends.kind)];
+      flow.from = ends.from, flow.to = ends.to;
+      visit(std::as_const(flow));
+    });
+  }
   const_iterator begin() const;
   const_iterator end() const;
 
@@ -107,6 +137,12 @@ class FlowList {
   void pop_back() { Listed().pop_back(); }
 
  private:
+  const Flow& EndKind(bool first) const {
+    if (pattern_ == nullptr || pattern_->pairs() == nullptr) return KindAt(first ? 0 : size() - 1);
+    const PairFlows& pairs = *pattern_->pairs();
+    return listed_[static_cast<size_t>(first ? pairs.first_kind() : pairs.last_kind())];
+  }
+
   std::vector<Flow> listed_;  // flows, or kinds
   std::shared_ptr<const FlowPattern> pattern_ = nullptr;
 };

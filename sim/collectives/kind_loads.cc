@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <memory>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "sim/collectives/schedule.h"
@@ -117,8 +121,45 @@ KindLoads AddUpByNode(const NodeFlows& flows, size_t kinds, const Places& places
   return all;
 }
 
+// Teams are nodes: all ranks of one send and receive equally much.
+KindLoads AddUpByPair(const PairFlows& flows, size_t kinds, const Places& places) {
+  KindLoads all;
+  all.kinds.resize(kinds);
+  const auto kind = [&all](int k) -> KindLoads::Kind& { return all.kinds[static_cast<size_t>(k)]; };
+  if (const size_t within = flows.FlowsWithin(); within > 0) kind(flows.kind_within).flows += static_cast<int>(within);
+  if (const size_t between = flows.FlowsBetween(); between > 0)
+    kind(flows.kind_between).flows += static_cast<int>(between), kind(flows.kind_between).between = true;
+  std::set<KindLoads::Load> sent, own, nics;
+  const auto load = [](std::initializer_list<std::pair<int, size_t>> counts) {
+    KindLoads::Load carried;
+    for (const auto& [k, number] : counts)
+      if (number > 0) carried.emplace_back(k, static_cast<int>(number));
+    std::sort(carried.begin(), carried.end());
+    return carried;
+  };
+  for (size_t t = 0; t < flows.teams->size(); ++t) {
+    const std::vector<int>& team = (*flows.teams)[t];
+    const size_t peers = flows.within && !team.empty() ? team.size() - 1 : 0;
+    const size_t sends = flows.SendsTo(t), receives = flows.ReceivesFrom(t);
+    sent.insert(load({{flows.kind_within, peers}, {flows.kind_between, sends}}));
+    own.insert(load({{flows.kind_within, peers}}));
+    std::map<int, size_t> ranks;  // by NIC
+    for (const int rank : team) ++ranks[places.rail[static_cast<size_t>(rank)]];
+    for (const auto& [nic, number] : ranks) {
+      nics.insert(load({{flows.kind_between, number * sends}}));
+      nics.insert(load({{flows.kind_between, number * receives}}));
+    }
+  }
+  for (const auto& [from, to] : {std::pair(&sent, &all.sent), {&own, &all.within}, {&nics, &all.between}}) {
+    from->erase(KindLoads::Load());
+    to->assign(from->begin(), from->end());
+  }
+  return all;
+}
+
 KindLoads AddUp(const FlowPattern& pattern, size_t kinds, const Places& places) {
   if (pattern.by_node() != nullptr) return AddUpByNode(*pattern.by_node(), kinds, places);
+  if (pattern.pairs() != nullptr) return AddUpByPair(*pattern.pairs(), kinds, places);
   KindLoads all;
   all.kinds.resize(kinds);
   std::vector<uint64_t> mixed;

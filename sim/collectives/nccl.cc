@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -44,6 +43,15 @@ struct Load {
   double device = 0, nic = 0;
 };
 
+bool HavePairsLinks(const Places& places) { return places.pair_cables || !places.joints.empty(); }
+
+// Of a hop within a node whose pairs have different links.
+double LoadOfPair(int from, int to, double share, const Places& places) {
+  if (places.pair_cables) return share;
+  const auto local = [&](int r) { return static_cast<size_t>(places.local[static_cast<size_t>(r)]); };
+  return share * places.node_bandwidth / places.joints[local(from)][local(to)].bandwidth;
+}
+
 Load BusiestOf(const std::vector<NcclHop>& hops, const Places& places) {
   const auto ranks = static_cast<size_t>(places.ranks()), rails = static_cast<size_t>(std::max(1, places.rails));
   std::vector<double> devices(2 * ranks), nics(2 * rails * static_cast<size_t>(places.nodes));
@@ -55,12 +63,8 @@ Load BusiestOf(const std::vector<NcclHop>& hops, const Places& places) {
   for (const NcclHop& h : hops) {
     if (h.between) {
       most.nic = std::max({most.nic, nics[2 * nic(h.from)] += h.share, nics[2 * nic(h.to) + 1] += h.share});
-    } else if (places.pair_cables) {
-      most.device = std::max(most.device, h.share);
-    } else if (!places.joints.empty()) {
-      const auto local = [&](int r) { return static_cast<size_t>(places.local[static_cast<size_t>(r)]); };
-      most.device =
-          std::max(most.device, h.share * places.node_bandwidth / places.joints[local(h.from)][local(h.to)].bandwidth);
+    } else if (HavePairsLinks(places)) {
+      most.device = std::max(most.device, LoadOfPair(h.from, h.to, h.share, places));
     } else {
       most.device = std::max({most.device, devices[2 * static_cast<size_t>(h.from)] += h.share,
                               devices[2 * static_cast<size_t>(h.to) + 1] += h.share});
@@ -118,7 +122,7 @@ struct PhaseSums {
       crossings[at] += h.crossings, most_share[at] = std::max(most_share[at], h.share);
     }
   }
-  // The same, by kind, of places whose devices have one link each.
+  // The same, by kind.
   PhaseSums(const HopKinds& kinds, const Places& places) {
     const KindLoads& loads = KindLoadsOf(*kinds.pattern, kinds.hops.size(), places);
     for (size_t k = 0; k < kinds.hops.size(); ++k) {
@@ -135,8 +139,19 @@ struct PhaseSums {
       }
       return most;
     };
-    busiest = {largest(loads.within), largest(loads.between)};
+    busiest = {HavePairsLinks(places) ? BusiestPair(kinds, places) : largest(loads.within), largest(loads.between)};
   }
+  static double BusiestPair(const HopKinds& kinds, const Places& places) {
+    const auto within = [](const NcclHop& kind) { return !kind.between; };
+    if (std::none_of(kinds.hops.begin(), kinds.hops.end(), within)) return 0;
+    double most = 0;
+    kinds.pattern->ForEach([&](const FlowPattern::Ends& flow) {
+      const NcclHop& kind = kinds.hops[static_cast<size_t>(flow.kind)];
+      if (!kind.between) most = std::max(most, LoadOfPair(flow.from, flow.to, kind.share, places));
+    });
+    return most;
+  }
+
   Load busiest;
   std::array<double, 2> crossings = {}, most_share = {};  // in a node, between nodes
 };
@@ -151,17 +166,16 @@ class Routes {
     std::vector<HopKinds> kinds = {};  // by phase; none: hops are not told apart by kind
     std::vector<int> last_phase = {};  // as Schedule::last_phase; only if kept
     bool kept = true;                  // else the call may take the hops out of it
-    // Makes a route again whose hops are all in `kinds`, and not in it.
-    std::function<NcclRoute(const Places&)> again = nullptr;
     std::vector<PhaseSums> sums = {};  // empty: nobody has asked
+    bool by_kind() const {
+      const auto few = [](const HopKinds& k) { return k.pattern != nullptr; };
+      return !kinds.empty() && std::all_of(kinds.begin(), kinds.end(), few);
+    }
 
     // By phase. Few calls ask for it.
     const std::vector<PhaseSums>& SumsOf(const Places& places) {
-      if (sums.empty()) {
-        if (again && !places.pair_cables && places.joints.empty()) return sums = {{kinds[0], places}};
-        const NcclRoute made_again = again ? again(places) : NcclRoute();
-        for (const auto& hops : again ? made_again.phases : route.phases) sums.push_back({hops, places});
-      }
+      for (size_t p = 0; p < route.phases.size() && sums.size() < route.phases.size(); ++p)
+        sums.push_back(by_kind() ? PhaseSums(kinds[p], places) : PhaseSums(route.phases[p], places));
       return sums;
     }
   };
@@ -185,7 +199,8 @@ class Routes {
   static absl::Status NotYet() { return absl::UnknownError(""); }
 
   absl::StatusOr<std::shared_ptr<Made>> Make(NcclAlgorithm a) const {
-    const bool keep = a != NcclAlgorithm::kDirect;  // its phases have a message for each pair of ranks
+    // Of uneven messages, each pair of ranks has its own.
+    const bool keep = a != NcclAlgorithm::kDirect || shape_.kind == Communication::kAllToAll;
     // A ring goes the same way in both.
     const bool gathers = a == NcclAlgorithm::kRing && shape_.kind == Communication::kReduceScatter;
     const Key key(a, gathers ? Communication::kAllGather : shape_.kind, shape_.root);
@@ -202,19 +217,18 @@ class Routes {
     if (made->route.by_node != nullptr) {
       made->kinds.push_back({std::make_shared<const FlowPattern>(made->route.by_node), made->route.kinds});
       made->last_phase = made->route.by_node->LastPhase();
-      made->again = [&route = made->route](const Places&) { return Listed(route); };
+      return Keep(key, std::move(made));
+    }
+    if (!made->route.pairs.empty()) {
+      for (const auto& [flows, kinds] : made->route.pairs)
+        made->kinds.push_back({std::make_shared<const FlowPattern>(flows), kinds});
+      made->last_phase.assign(static_cast<size_t>(places_.ranks()), static_cast<int>(made->kinds.size()) - 1);
       return Keep(key, std::move(made));
     }
     for (const auto& hops : made->route.phases) made->kinds.push_back(KindsOf(hops));
     made->last_phase = LastPhases(
         made->route.phases, places_.ranks(), [](const auto& hops) -> auto& { return hops; });
-    const bool by_kind =
-        std::all_of(made->kinds.begin(), made->kinds.end(), [](const HopKinds& k) { return k.pattern != nullptr; });
-    if (by_kind && made->kinds.size() == 1) {
-      kept->storage = std::exchange(made->route.phases[0], {});
-      const CollectiveShape shape{shape_.kind, shape_.ranks, shape_.bytes, shape_.root};
-      made->again = [a, shape](const Places& places) { return *MakeNcclRoute(a, shape, places); };
-    }
+    if (made->by_kind() && made->kinds.size() == 1) kept->storage = std::exchange(made->route.phases[0], {});
     return Keep(key, std::move(made));
   }
   std::shared_ptr<Made> Keep(const Key& key, std::shared_ptr<Made> made) const {

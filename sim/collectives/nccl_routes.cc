@@ -10,14 +10,16 @@
 namespace twofold::sim {
 
 NcclRoute Listed(NcclRoute route) {
-  if (route.by_node == nullptr) return route;
-  std::vector<NcclHop>& hops = route.phases[0];
-  hops.reserve(route.by_node->size());
-  route.by_node->List([&](int from, int to, int kind) {
-    NcclHop& hop = hops.emplace_back(route.kinds[nccl_routes::At(kind)]);
-    hop.from = from, hop.to = to;
-  });
-  route.by_node = nullptr, route.kinds.clear();
+  const auto list = [](const auto& flows, const std::vector<NcclHop>& kinds, std::vector<NcclHop>& hops) {
+    hops.reserve(flows.size());
+    flows.List([&](int from, int to, int kind) {
+      NcclHop& hop = hops.emplace_back(kinds[nccl_routes::At(kind)]);
+      hop.from = from, hop.to = to;
+    });
+  };
+  if (route.by_node != nullptr) list(*route.by_node, route.kinds, route.phases[0]);
+  for (size_t p = 0; p < route.pairs.size(); ++p) list(*route.pairs[p].flows, route.pairs[p].kinds, route.phases[p]);
+  route.by_node = nullptr, route.pairs.clear(), route.kinds.clear();
   return route;
 }
 

@@ -30,6 +30,7 @@
 #include "absl/status/statusor.h"
 #include "sim/collectives/nccl_costs.h"
 #include "sim/collectives/node_flows.h"
+#include "sim/collectives/pair_flows.h"
 #include "sim/collectives/schedule.h"
 
 namespace twofold::sim {
@@ -48,6 +49,12 @@ struct NcclRoute {
   // Of equal nodes whose hops are of few kinds: these instead of phases[0], which is then empty and the only one.
   std::shared_ptr<const NodeFlows> by_node = nullptr;
   std::vector<NcclHop> kinds = {};  // by NodeFlows' kinds: a hop of each
+  // Of an all-to-all: by phase, instead of its hops, of which there are too many.
+  struct Pairs {
+    std::shared_ptr<const PairFlows> flows;
+    std::vector<NcclHop> kinds;  // by PairFlows' kinds: a hop of each
+  };
+  std::vector<Pairs> pairs = {};
 };
 constexpr size_t kMostNcclKinds = 64;
 

@@ -61,15 +61,17 @@ class Dragonfly : public PortNetwork {
   int64_t DefaultRoute(Pair pair) const override { return pair.to % MinimalRoutes(pair); }
 
   void Route(Pair pair, int64_t number, std::vector<int>& route) const override {
-    route.clear();
-    Append(pair, EndsOf(pair), number, route);
+    route.resize(kMostOnRoute);
+    route.resize(static_cast<size_t>(Put(pair, EndsOf(pair), number, route.data()) - route.data()));
   }
 
   void Routes(Pair pair, std::span<const int64_t> numbers, std::vector<int>& links,
               std::vector<size_t>& ends) const override {
     const Ends of = EndsOf(pair);
     for (const int64_t number : numbers) {
-      Append(pair, of, number, links);
+      const size_t begin = links.size();
+      links.resize(begin + kMostOnRoute);
+      links.resize(static_cast<size_t>(Put(pair, of, number, links.data() + begin) - links.data()));
       ends.push_back(links.size());
     }
   }
@@ -83,9 +85,12 @@ class Dragonfly : public PortNetwork {
     return {from, to, GroupOfSwitch(from), GroupOfSwitch(to)};
   }
 
-  void Append(Pair pair, const Ends& ends, int64_t number, std::vector<int>& route) const {
+  static constexpr size_t kMostOnRoute = 7;  // up, l-g-l-g-l, down
+
+  // Writes the links of a route from `route` on; returns the place after the last one. There is room for kMostOnRoute.
+  int* Put(Pair pair, const Ends& ends, int64_t number, int* route) const {
     const auto [from, to, first, last] = ends;
-    route.push_back(2 * pair.from);
+    *route++ = 2 * pair.from;
     if (first != last) {
       int at = from;
       if (number < shape_.n) {
@@ -109,7 +114,8 @@ class Dragonfly : public PortNetwork {
       ToSwitch(first, from, first * shape_.a + by, route);
       ToSwitch(first, first * shape_.a + by, to, route);
     }
-    route.push_back(2 * pair.to + 1);
+    *route++ = 2 * pair.to + 1;
+    return route;
   }
 
   // Switches are numbered across the whole network.
@@ -122,22 +128,22 @@ class Dragonfly : public PortNetwork {
     return group * shape_.a + static_cast<int>(q * shape_.a / (int64_t{shape_.n} * (shape_.g - 1)));
   }
 
-  // Appends the local hop between two switches of a group, if they differ.
-  void ToSwitch(int group, int from, int to, std::vector<int>& route) const {
+  // Writes the local hop between two switches of a group, if they differ.
+  void ToSwitch(int group, int from, int to, int*& route) const {
     if (from == to) return;
     const int a = shape_.a, s = from - group * a, t = to - group * a;
     const int cable = group * (a * (a - 1) / 2) + PairNumber(std::min(s, t), std::max(s, t), a);
-    route.push_back(first_local_ + 2 * cable + (from < to ? 0 : 1));
+    *route++ = first_local_ + 2 * cable + (from < to ? 0 : 1);
   }
 
-  // Appends the route from a switch of `here` to the one with cable m to `group`, and that cable; returns the switch at
+  // Writes the route from a switch of `here` to the one with cable m to `group`, and that cable; returns the switch at
   // its end.
-  int ToGroup(int from, int here, int group, int m, std::vector<int>& route) const {
+  int ToGroup(int from, int here, int group, int m, int*& route) const {
     const int low = std::min(here, group), high = std::max(here, group);
     const int cable = PairNumber(low, high, shape_.g) * shape_.n + m;
     const auto [at_low, at_high] = gateways_[static_cast<size_t>(cable)];
     ToSwitch(here, from, here == low ? at_low : at_high, route);
-    route.push_back(first_global_ + 2 * cable + (here == low ? 0 : 1));
+    *route++ = first_global_ + 2 * cable + (here == low ? 0 : 1);
     return here == low ? at_high : at_low;
   }
 

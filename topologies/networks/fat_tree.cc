@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "core/base/check.h"
 #include "core/base/status.h"
@@ -44,7 +45,10 @@ class FatTree : public PortNetwork {
         leaves_(shape_.leaves(ports_)),
         pods_(shape_.pods(ports_)),
         up_(shape_.leaf.up),
-        core_up_(shape_.middle.up) {}
+        core_up_(shape_.middle.up) {
+    places_.reserve(static_cast<size_t>(ports_));
+    for (int port = 0; port < ports_; ++port) places_.push_back(PlaceOf(port));
+  }
 
   std::string_view kind() const override { return "fat_tree"; }
   size_t link_count() const override { return static_cast<size_t>(2 * shape_.cables(ports_)); }
@@ -52,7 +56,7 @@ class FatTree : public PortNetwork {
     const bool of_port = link < 2 * ports_;
     return {wiring_.bandwidth, !of_port ? SwitchLatency(wiring_.cable) : link % 2 == 0 ? UpLatency() : DownLatency()};
   }
-  int GroupOf(int endpoint) const override { return GroupOfLeaf(LeafOf(endpoint)); }
+  int GroupOf(int endpoint) const override { return GroupOfLeaf(At(endpoint).leaf); }
   // Each rail has leaves of its own. A default route's middle and core are those of its place modulo up * core_up, and
   // places on leaves of rail r are those from r * down on, modulo rails * down: if the latter divides the former, no
   // two rails have a core's cable in common. From rail to rail places shift by a multiple of `down`.
@@ -61,43 +65,49 @@ class FatTree : public PortNetwork {
   }
 
   int64_t MinimalRoutes(Pair pair) const override {
-    const int a = LeafOf(pair.from), b = LeafOf(pair.to);
-    if (a == b) return 1;
-    return PodOf(a) == PodOf(b) ? up_ : int64_t{up_} * core_up_;
+    const Place &a = At(pair.from), &b = At(pair.to);
+    if (a.leaf == b.leaf) return 1;
+    return a.pod == b.pod ? up_ : int64_t{up_} * core_up_;
   }
 
   void Route(Pair pair, int64_t number, std::vector<int>& route) const override {
-    const int a = LeafOf(pair.from), b = LeafOf(pair.to);
+    const Place &a = At(pair.from), &b = At(pair.to);
     route.clear();
     route.push_back(2 * pair.from);
-    if (a != b) {
-      const bool over_the_top = PodOf(a) != PodOf(b);
+    if (a.leaf != b.leaf) {
+      const bool over_the_top = a.pod != b.pod;
       const int j = static_cast<int>(over_the_top ? number / core_up_ : number);
-      route.push_back(LeafCable(a, j));
+      route.push_back(LeafCable(a.leaf, j));
       if (over_the_top) {
         const int core = static_cast<int>(number % core_up_);
-        route.push_back(MiddleCable(PodOf(a), j, core));
-        route.push_back(MiddleCable(PodOf(b), j, core) + 1);
+        route.push_back(MiddleCable(a.pod, j, core));
+        route.push_back(MiddleCable(b.pod, j, core) + 1);
       }
-      route.push_back(LeafCable(b, j) + 1);
+      route.push_back(LeafCable(b.leaf, j) + 1);
     }
     route.push_back(2 * pair.to + 1);
   }
 
   int64_t DefaultRoute(Pair pair) const override {
-    const int a = LeafOf(pair.from), b = LeafOf(pair.to);
-    if (a == b) return 0;
-    const int place = b * shape_.leaf.down + PlaceOf(pair.to);
-    const int j = place % up_;
-    return PodOf(a) == PodOf(b) ? j : int64_t{j} * core_up_ + place / up_ % core_up_;
+    const Place &a = At(pair.from), &b = At(pair.to);
+    if (a.leaf == b.leaf) return 0;
+    return a.pod == b.pod ? b.by_spine : b.by_core;
   }
 
  private:
-  int LeafOf(int port) const {
-    const int node = port / shape_.rails;
-    return node / shape_.leaf.down * shape_.rails + port % shape_.rails;
+  // Where a port is, and the default routes to it: from the same pod, and from others. Millions of routes are asked
+  // for, and divisions cost more than memory.
+  struct Place {
+    int leaf, pod, by_spine;
+    int64_t by_core;
+  };
+  Place PlaceOf(int port) const {
+    const int node = port / shape_.rails, leaf = node / shape_.leaf.down * shape_.rails + port % shape_.rails;
+    const int place = leaf * shape_.leaf.down + node % shape_.leaf.down;  // in the order of leaves
+    const int j = place % up_;
+    return {leaf, PodOf(leaf), j, core_up_ > 0 ? int64_t{j} * core_up_ + place / up_ % core_up_ : 0};
   }
-  int PlaceOf(int port) const { return port / shape_.rails % shape_.leaf.down; }  // index on its leaf
+  const Place& At(int port) const { return places_[static_cast<size_t>(port)]; }
   int PodOf(int leaf) const { return leaf / shape_.leaves_a_pod; }
   int GroupOfLeaf(int leaf) const { return levels_ == 3 ? PodOf(leaf) : leaf / shape_.rails; }
 
@@ -134,7 +144,7 @@ class FatTree : public PortNetwork {
 
   void AddCables() {
     const BytesPerSecond bandwidth = wiring_.bandwidth;
-    for (int p = 0; p < ports_; ++p) AddPortCable(p, first_leaf_ + LeafOf(p), bandwidth);
+    for (int p = 0; p < ports_; ++p) AddPortCable(p, first_leaf_ + At(p).leaf, bandwidth);
     const int above = first_leaf_ + leaves_;  // the first spine or middle switch
     for (int l = 0; l < leaves_; ++l) {
       for (int j = 0; j < up_; ++j) {
@@ -156,8 +166,9 @@ class FatTree : public PortNetwork {
   const FatTreeShape shape_;
   const int levels_, radix_;
   const int leaves_, pods_;
-  const int up_;       // uplinks of a leaf: to spines, or to the middle switches of its pod
-  const int core_up_;  // uplinks of a middle switch
+  const int up_;               // uplinks of a leaf: to spines, or to the middle switches of its pod
+  const int core_up_;          // uplinks of a middle switch
+  std::vector<Place> places_;  // by port
   // While vertices and cables are listed:
   int bundle_ = 1;  // cables between a spine and a leaf, or between a core and a middle switch
   int first_leaf_ = 0;

@@ -10,6 +10,7 @@
 
 #include "core/base/strings.h"
 #include "gtest/gtest.h"
+#include "sim/collectives/builder.h"
 #include "sim/collectives/kind_loads.h"
 #include "sim/collectives/nccl_routes.h"
 #include "tests/unit/sim/nccl_clusters.h"
@@ -199,6 +200,119 @@ TEST(NcclRoutes, MessagesReachEveryPairOnce) {
     }
   }
   EXPECT_EQ(pairs.size(), 30u);
+}
+
+// Nodes of different numbers of ranks, which are in no order.
+Places Ragged(int nodes) {
+  Places p = Cluster(1, 1, 2);
+  p.node.clear(), p.local.clear(), p.rail.clear(), p.nodes = nodes;
+  for (int local = 0; local < 3; ++local) {
+    for (int v = 0; v < nodes; ++v)
+      if (local < 1 + v % 3) p.node.push_back(v), p.local.push_back(local), p.rail.push_back((v + local) % 2);
+  }
+  return p;
+}
+
+// Every pair of ranks once, in phases: first those of a node, then 16 other nodes at a time, whose distances are spread
+// over all.
+std::vector<std::vector<std::pair<int, int>>> PairsInPhases(const Places& p) {
+  const size_t nodes = static_cast<size_t>(p.nodes), phases = nodes == 1 ? 1 : (nodes - 1 + 15) / 16;
+  std::vector<std::vector<int>> ranks(nodes);
+  for (int r = 0; r < p.ranks(); ++r) ranks[static_cast<size_t>(p.node[static_cast<size_t>(r)])].push_back(r);
+  std::vector<std::vector<std::pair<int, int>>> all(phases);
+  for (size_t phase = 0; phase < phases; ++phase) {
+    for (size_t v = 0; v < nodes; ++v) {
+      for (size_t shift = 0; shift < nodes; ++shift) {
+        if (shift == 0 ? phase > 0 : (shift - 1) % phases != phase) continue;
+        for (const int from : ranks[v]) {
+          for (const int to : ranks[(v + shift) % nodes])
+            if (from != to) all[phase].emplace_back(from, to);
+        }
+      }
+    }
+  }
+  return all;
+}
+
+// An all-to-all whose flows are not listed against the same one whose flows are, one by one: the same messages in the
+// same order, kinds, loads and estimates.
+TEST(NcclRoutes, AnAllToAllNeedNotListItsFlows) {
+  const auto library = Nccl();
+  const auto different = [](const std::vector<KindLoads::Load>& loads) {
+    return std::set<KindLoads::Load>(loads.begin(), loads.end());
+  };
+  for (const Places& places :
+       {Cluster(3, 2, 2), Cluster(1, 8, 1), Cluster(41, 4, 2), Cluster(17, 1, 1), CubeMesh(3), Ragged(4), Ragged(21)}) {
+    for (const double bytes : {1e3, 1e9}) {
+      SCOPED_TRACE(StrCat(places.nodes, " nodes, ", places.ranks(), " ranks, ", bytes));
+      places.routes = {};  // else the flows that this listed for the other size are kept
+      const Schedule plan = Plan(*library, Communication::kAllToAll, places, bytes);
+      const double estimate = EstimateSeconds(plan, places), busiest = BusiestBytes(plan);
+      const auto pairs = PairsInPhases(places);
+      ASSERT_EQ(plan.phases.size(), pairs.size());
+      Schedule listed = plan;
+      for (size_t p = 0; p < pairs.size(); ++p) {
+        const FlowList& flows = plan.phases[p].flows;
+        ASSERT_NE(flows.pattern(), nullptr);
+        const double first = flows.first_bytes(), last = flows.last_bytes();
+        std::vector<std::pair<int, int>> visited;
+        flows.ForEach([&](const Flow& f) { visited.emplace_back(f.from, f.to); });
+        EXPECT_EQ(visited, pairs[p]);
+        EXPECT_FALSE(flows.pattern()->listed()) << "nobody needs them one by one";
+        EXPECT_EQ(flows.size(), pairs[p].size());
+        EXPECT_EQ(flows[0].bytes, first);
+        EXPECT_EQ(flows[flows.size() - 1].bytes, last);
+        std::set<int> kinds;
+        for (size_t f = 0; f < flows.size(); ++f) {
+          EXPECT_EQ(std::pair(flows[f].from, flows[f].to), pairs[p][f]);
+          kinds.insert(flows.pattern()->flows()[f].kind);
+        }
+        EXPECT_EQ(kinds.size(), flows.kinds().size()) << "no kind is without flows";
+        const FlowPattern one_by_one(flows.pattern()->flows());
+        const KindLoads &own = KindLoadsOf(*flows.pattern(), flows.kinds().size(), places),
+                        &all = KindLoadsOf(one_by_one, flows.kinds().size(), places);
+        EXPECT_EQ(different(own.sent), different(all.sent));
+        EXPECT_EQ(different(own.within), different(all.within));
+        EXPECT_EQ(different(own.between), different(all.between));
+        for (size_t k = 0; k < flows.kinds().size(); ++k) {
+          EXPECT_EQ(own.kinds[k].flows, all.kinds[k].flows);
+          EXPECT_EQ(own.kinds[k].between, all.kinds[k].between);
+        }
+        listed.phases[p].flows.Listed();
+      }
+      EXPECT_EQ(plan.last_phase, LastPhases(listed.phases, places.ranks(), [](const Phase& p) { return p.flows; }));
+      EXPECT_NEAR(BusiestBytes(listed) / busiest, 1, 1e-12);
+      EXPECT_NEAR(EstimateSeconds(listed, places) / estimate, 1, 1e-12);
+    }
+  }
+}
+
+// Messages of one size are planned by the loads of NICs and of links in a node: as for uneven ones, of which each has
+// its own hop.
+TEST(NcclRoutes, AnAllToAllCostsWhatEqualMessagesCost) {
+  const auto library = Nccl();
+  for (Places places : {Cluster(3, 2, 2), Cluster(1, 8, 1), Cluster(41, 4, 2), CubeMesh(3), CubeMesh(1)}) {
+    for (const double bytes : {1e5, 1e9}) {
+      SCOPED_TRACE(StrCat(places.nodes, " nodes, ", places.ranks(), " ranks, ", bytes));
+      const auto ranks = static_cast<size_t>(places.ranks());
+      CollectiveShape uneven = Shape(Communication::kAllToAllV, places, bytes);
+      uneven.matrix.assign(ranks, std::vector<double>(ranks, bytes / places.ranks()));
+      const Schedule want = library->Plan(uneven, places, {}).value(),
+                     got = Plan(*library, Communication::kAllToAll, places, bytes);
+      EXPECT_EQ(got.protocol, want.protocol);
+      EXPECT_NEAR(got.estimate / want.estimate, 1, 1e-12);
+      ASSERT_EQ(got.phases.size(), want.phases.size());
+      for (size_t p = 0; p < got.phases.size(); ++p) {
+        const FlowList &own = got.phases[p].flows, &other = want.phases[p].flows;
+        EXPECT_NEAR(got.phases[p].seconds, want.phases[p].seconds, 1e-12 * want.phases[p].seconds);
+        ASSERT_EQ(own.size(), other.size());
+        for (size_t f = 0; f < own.size(); ++f) {
+          EXPECT_NEAR(own[f].bytes / other[f].bytes, 1, 1e-12);
+          EXPECT_NEAR(other[f].rate / own[f].rate, 1, 1e-12);
+        }
+      }
+    }
+  }
 }
 
 TEST(NcclRoutes, RingsFollowTheCablesOfACubeMesh) {

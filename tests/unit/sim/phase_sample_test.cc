@@ -93,6 +93,29 @@ TEST(PhaseSample, SumsScatterByTheStandardError) {
   EXPECT_NEAR(errors, 0.1 / 1.5 / 10, 0.001);  // of 100 that scatter by 0.1 around 1.5
 }
 
+// Which phases are alike is known without listing their flows.
+TEST(PhaseSample, IsTheSameOfAllPairsAsOfFlowsOneByOne) {
+  const auto teams = std::make_shared<const std::vector<std::vector<int>>>(250, std::vector<int>{0, 1});
+  Schedule pairs, listed;
+  for (size_t phase = 0; phase < 80; ++phase) {
+    PairFlows flows{.teams = teams, .within = phase == 0, .first = 1 + phase, .step = 80, .kind_within = 1};
+    Phase& own = pairs.phases.emplace_back();
+    own.flows = FlowList(std::make_shared<const FlowPattern>(std::make_shared<const PairFlows>(std::move(flows))),
+                         {{0, 0, phase < 60 ? 3.0 : 4.0}, {0, 0, 2.0}});
+    listed.phases.push_back(own);
+    listed.phases.back().flows.Listed();
+  }
+  for (const uint64_t seed : {1, 2, 3}) {
+    const std::vector<PhaseSample> want = SamplePhases(listed, seed, 1), got = SamplePhases(pairs, seed, 1);
+    ASSERT_EQ(got.size(), want.size());
+    EXPECT_LT(got.size(), 80u);
+    for (size_t s = 0; s < want.size(); ++s) {
+      EXPECT_EQ(got[s].phase, want[s].phase);
+      EXPECT_EQ(got[s].stands_for, want[s].stands_for);
+    }
+  }
+}
+
 // Against the rule itself: every phase of an all-to-all under adaptive routing, flow by flow.
 TEST(PhaseSample, GivesTheTimeOfAllPhasesOnTheCataloguesNetworks) {
   for (const char* name : {"alps", "perlmutter", "polaris", "hammingmesh-1k"}) {

@@ -207,6 +207,69 @@ TEST(PhaseTimes, OfOtherSizesAreThoseOfANewCount) {
   }
 }
 
+// Of all pairs of ranks: the same as of the flows one by one, with the same paths where these depend on loads.
+TEST(PhaseTimes, OfAllPairsAreThoseOfFlowsOneByOne) {
+  for (const char* name : {"dgx-a100", "dgx-h100-16k", "alps", "summit"}) {
+    const cluster::Cluster cluster = *FindCluster(name);
+    const auto topology = *BuildTopology(cluster, 24);
+    const int each = *DevicesPerNode(cluster);
+    const std::vector<int> endpoints = FirstEndpoints(24 * each);
+    std::vector<std::vector<int>> nodes(24);
+    for (const int e : endpoints) nodes[static_cast<size_t>(e / each)].push_back(e);
+    const auto teams = std::make_shared<const std::vector<std::vector<int>>>(std::move(nodes));
+    for (const bool within : {true, false}) {
+      PairFlows flows{.teams = teams, .within = within, .first = 2, .step = 3, .kind_within = 0, .kind_between = 1};
+      std::vector<Flow> kinds = {{0, 0, 2e6}, {0, 0, 3e6}};
+      if (!within) flows.kind_between = 0, kinds.erase(kinds.begin());
+      Phase pairs{.rounds = 0, .flows = {}}, listed = pairs;
+      pairs.flows = FlowList(std::make_shared<const FlowPattern>(std::make_shared<const PairFlows>(flows)), kinds);
+      pairs.flows.ForEach([&](const Flow& f) { listed.flows.push_back(f); });
+      for (const RoutingPolicy policy : kAll) {
+        SCOPED_TRACE(StrCat(name, ", ", RoutingName(policy), ", ", within));
+        Router router(*topology, {.policy = policy, .seed = 5});
+        PhaseTimes times(*topology, router);
+        const PhaseTimes::Part part{pairs, endpoints}, one_by_one{listed, endpoints};
+        const PhaseTimes::Time want = times.Bound({&one_by_one, 1}), got = times.Bound({&part, 1}),
+                               again = times.Bound({&part, 1});
+        EXPECT_FALSE(pairs.flows.pattern()->listed());
+        EXPECT_EQ(got.exact, want.exact);
+        EXPECT_NEAR(got.seconds / want.seconds, 1, 1e-12);
+        EXPECT_EQ(got.latency, want.latency);
+        EXPECT_EQ(again.seconds, got.seconds);
+        ASSERT_EQ(got.paths == nullptr, want.paths == nullptr);
+        if (got.paths == nullptr) continue;
+        EXPECT_NE(got.paths, want.paths) << "somebody has those still";
+        ASSERT_EQ(got.paths->links(), want.paths->links());
+        for (size_t f = 0; f < want.paths->flows(); ++f) {
+          ASSERT_EQ(got.paths->of(f), want.paths->of(f));
+          for (int p = 0; p < want.paths->of(f); ++p) {
+            const Paths::View a = got.paths->At(f, p), b = want.paths->At(f, p);
+            ASSERT_TRUE(std::equal(a.links.begin(), a.links.end(), b.links.begin(), b.links.end()));
+            ASSERT_EQ(a.share, b.share);
+          }
+        }
+      }
+    }
+  }
+}
+
+// Paths that somebody still needs are not overwritten by those of the next phase.
+TEST(PhaseTimes, KeepThePathsOfAPhaseThatIsSolvedLater) {
+  std::mt19937 random(TestSeed());
+  const auto topology = *BuildTopology(*FindCluster("polaris"), 48);
+  const std::vector<int> endpoints = FirstEndpoints(topology->endpoints());
+  const std::vector<double> sizes = {1e6, 3e6, 4e6};
+  const Phase phase = Drawn(random, 192, 400, sizes, 0), next = Drawn(random, 192, 300, sizes, 0);
+  Router router(*topology, {.policy = RoutingPolicy::kAdaptive});
+  const PhaseTimes::Part part{phase, endpoints}, next_part{next, endpoints};
+  PhaseTimes alone(*topology, router), times(*topology, router);
+  PhaseTimes::Time want = alone.Bound({&part, 1}), got = times.Bound({&part, 1});
+  ASSERT_NE(got.paths, nullptr);
+  times.Bound({&next_part, 1});
+  alone.Solve({&part, 1}, want), times.Solve({&part, 1}, got);
+  EXPECT_EQ(got.seconds, want.seconds);
+}
+
 // Against a count of every link, with loads that links had on their way left out.
 TEST(LinkStates, AreTheDifferentLoadsOfLinks) {
   std::mt19937 random(TestSeed());
