@@ -214,6 +214,22 @@ TEST(SearchTest, RanksThatAreNotQuiteAlikeAreFoldedWhereAGapIsAllowed) {
   }
 }
 
+// So are ranks that differ in the gradient norm alone, on many ranks, too, of which some may be late anyway.
+TEST(SearchTest, OfManyRanksThoseThatDifferInTheNormAreFoldedWhereAGapIsAllowed) {
+  const auto job = MakeJob(
+      "model { llama { layers: 4 hidden: 2048 heads: 16 kv_heads: 16 ffn: 5632 vocab: 1024 sequence: 4096 } }\n"
+      "train { global_batch: 1024 micro_batch: 1 clip_norm: 1 precision { parameter: BF16 reduce: F32 } "
+      "activation_checkpointing { every: 0 } }\n"
+      "parallel { tp: 2 pp: 1 cp: 1 dp: 1024 sharding: NO_SHARD offload: NO_OFFLOAD sequence_parallel: false "
+      "bucket_mib: 25 order: \"pp dp cp tp\" }\nfabric { simulated { cluster: \"dgx-h100-16k\" } }\n",
+      2048);
+  const Plan near = Find(*job, {.gap = 0.01});
+  ASSERT_FALSE(near.ranked.empty());
+  EXPECT_GT(near.ranked[0].folding_adds, 0);
+  EXPECT_LE(near.ranked[0].folding_adds, kExtensionError);
+  EXPECT_TRUE(near.ranked[0].for_gap);
+}
+
 // Returns how many of the legal layouts are extended.
 int64_t CheckExtended(Job& job, const Plan& all) {
   int64_t extended = 0;
