@@ -114,8 +114,7 @@ RankTrainer::RankTrainer(RankContext& ctx, const TrainingOptions& options, const
                                                .dtype = options.types.parameter,
                                                .tokens = options.model->input().kind == ModelInput::kTokens});
   if (NeedsNorm()) {
-    const bool stands_for_others = layers_.TellOwnersApart(norm_.differs_briefly());
-    norm_.TellShardsApart(stands_for_others);
+    norm_.TellShardsApart(layers_.TellOwnersApart());
   }
   if (!scaler_.dynamic() && scaler_.scale() != 1) {
     unscaling_ = device_.NewTensor(Shape{1}, DType::kF32, Category::kOther);

@@ -134,8 +134,11 @@ std::unique_ptr<Stream> SimulatedDevice::NewStream(std::string_view name) {
 }
 
 void SimulatedDevice::Copy(Stream& stream, Tensor from, Tensor to) {
-  if (rank_.machine().gpu) rank_.host().Advance(rank_.machine().launch_seconds);
-  static_cast<SideStream&>(stream).Transfer(link_.Time(from, to, costs_), from, to);
+  const double launch = rank_.machine().gpu ? rank_.machine().launch_seconds : 0;
+  const Seconds seconds = link_.Time(from, to, costs_);
+  taken_ += launch + seconds.value();
+  if (launch > 0) rank_.host().Advance(launch);
+  static_cast<SideStream&>(stream).Transfer(seconds, from, to);
 }
 
 // The end of every 64th launch is kept, so that the others cost nothing.
@@ -277,7 +280,7 @@ void SimulatedDevice::WhenReached(std::function<void(Seconds)> fn) {
   graphs_->kept.push_back({.launch = {}, .call = call});
 }
 
-// The others may be there sooner by all the time that its kernels and their launches take, at most.
+// The others may be there sooner by all the time that its kernels, its transfers and their launches take, at most.
 void SimulatedDevice::Briefly(absl::FunctionRef<void()> work) {
   const double before = taken_;
   work();

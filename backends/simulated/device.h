@@ -101,7 +101,7 @@ class SimulatedDevice : public Device {
   std::deque<sim::TimePointPtr> marks_ = {};         // the ends of every few launches, the oldest first
   absl::flat_hash_map<const char*, size_t> places_;  // index into spreads, by kernel; the names are string literals
   Sums sums_;
-  double taken_ = 0;  // seconds of all operations so far, of the stream and of the host
+  double taken_ = 0;  // seconds of all operations and transfers so far, of their streams and of the host
 };
 
 }  // namespace twofold

@@ -23,6 +23,12 @@ std::vector<Chunk> StagingChunks(Device& device, std::span<const Tensor> gradien
   return chunks;
 }
 
+void Square(nn::Context& ctx, const std::vector<Chunk>& chunks, bool adds, Tensor& squares) {
+  ChunkStaging(ctx.device, Category::kGradients).Run(chunks, [&](size_t i, std::span<const Tensor> gradient) {
+    ctx.Launch(ops::SquaredNorm{.in = gradient[0], .out = squares, .accumulate = adds || i > 0});
+  });
+}
+
 }  // namespace
 
 Tensor SquaredNorm(nn::Context& ctx, std::span<const Tensor> gradients,
@@ -30,12 +36,14 @@ Tensor SquaredNorm(nn::Context& ctx, std::span<const Tensor> gradients,
   const DType wide = gradients.empty() ? DType::kF32 : ops::AccumulationType(gradients[0].dtype());
   Tensor squares = ctx.device.NewTensor(Shape{1}, wide, Category::kOther, "squared norm of the gradients");
   const std::vector<Chunk> chunks = StagingChunks(ctx.device, gradients, wide);
-  ChunkStaging(ctx.device, Category::kGradients).Run(chunks, [&](size_t i, std::span<const Tensor> gradient) {
-    ctx.Launch(ops::SquaredNorm{.in = gradient[0], .out = squares, .accumulate = i > 0});
-  });
+  Square(ctx, chunks, false, squares);
   if (chunks.empty()) ctx.Launch(ops::Fill{.out = squares, .value = 0});
   if (all_reduce) all_reduce(squares);
   return squares;
+}
+
+void AddSquares(nn::Context& ctx, std::span<const Tensor> gradients, Tensor& squares) {
+  Square(ctx, StagingChunks(ctx.device, gradients, squares.dtype()), true, squares);
 }
 
 Tensor ClipFactor(nn::Context& ctx, const Tensor& squared_norm, double max_norm, double scale) {

@@ -19,6 +19,9 @@ namespace twofold::optim {
 Tensor SquaredNorm(nn::Context& ctx, std::span<const Tensor> gradients,
                    const std::function<void(Tensor&)>& all_reduce = nullptr);
 
+// Adds the squares of further gradients to such a sum.
+void AddSquares(nn::Context& ctx, std::span<const Tensor> gradients, Tensor& squares);
+
 // The factor that turns the given gradients into true gradients (without loss scale) of norm at most max_norm:
 //     scale * min(1, max_norm / (scale * norm + 1e-6))
 // `scale`: the inverse of the loss scale. An infinite max_norm clips nothing. The result is NaN if the norm is.

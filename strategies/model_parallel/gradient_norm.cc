@@ -83,8 +83,6 @@ GradientNorm::GradientNorm(nn::Context& ctx, ParameterLayout& layout, ProcessGro
     owned_experts_ = OwnedGradients(layout, is_expert);
 }
 
-bool GradientNorm::differs_briefly() const { return !ctx_.device.IsOnHost(owned_[0]); }
-
 // Which stretches a rank leaves out depends on its shard; on a rank that owns all it holds, on nothing.
 void GradientNorm::TellShardsApart(bool stands_for_others) {
   const auto any = [](const nn::Parameter&) { return true; };
@@ -104,7 +102,7 @@ void GradientNorm::TellShardsApart(bool stands_for_others) {
         ForOwned(kept, numel, any, [&](int64_t first, int64_t count) { StrAppend(&text, first, "+", count, " "); });
         return {StrCat("owns ", text)};
       },
-      "shards have different parts of the gradient norm", differs_briefly());
+      "shards have different parts of the gradient norm", /*briefly=*/true);
   if (stands_for_others || for_shards) StandFor(others, gradients[0].gradient.Flat());
 }
 
@@ -140,10 +138,7 @@ Tensor GradientNorm::Squared() {
     });
   }
   return optim::SquaredNorm(ctx_, owned_, [&](Tensor& squares) {
-    ctx_.device.Briefly([&] {
-      for (const Tensor& other : others_)
-        ctx_.Launch(ops::SquaredNorm{.in = other, .out = squares, .accumulate = true});
-    });
+    if (!others_.empty()) ctx_.device.Briefly([&] { optim::AddSquares(ctx_, others_, squares); });
     sum(squares, layout_.shard_group());
     if (!of_experts.empty()) ctx_.Launch(ops::AddTo{.in = of_experts, .out = squares});
     model_.AllReduce(squares).WaitOn(ctx_.stream);

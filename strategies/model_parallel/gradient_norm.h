@@ -24,8 +24,6 @@ class GradientNorm {
   // Tells ranks apart whose shards take other launches here (ProcessGroup::RanksDifferBriefly). For trainings that need
   // norms. `stands_for_others`: this rank does so for ranks that own other elements.
   void TellShardsApart(bool stands_for_others);
-  // Whether ranks differ here only in what they launch on their device: gradients are not in host memory.
-  bool differs_briefly() const;
 
  private:
   bool IsExpert(const nn::Parameter& p) const { return experts_ != nullptr && p.replicas() == kExpertsTag; }

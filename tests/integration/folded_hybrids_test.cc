@@ -57,6 +57,9 @@ const Case kCases[] = {
      "clip_norm: 1"},
     {"FewHeadsZero2", kFewHeads, "dp: 8 tp: 4 sharding: ZERO_2", 0},
     {"ClippedHybridShards", kGpt, "dp: 8 tp: 2 sharding: HYBRID_SHARD shard_group: 4", 0, "clip_norm: 1"},
+    {"ClippedOffloaded", kGpt, "dp: 8 tp: 2 sharding: FULL_SHARD offload: OFFLOAD_ALL", 0, "clip_norm: 1"},
+    {"ClippedOffloadedHybridShards", kGpt,
+     "pp: 2 dp: 4 tp: 2 sharding: HYBRID_SHARD shard_group: 2 offload: OFFLOAD_ALL", 0, "clip_norm: 1"},
     {"ClippedExperts", kExperts, "dp: 8 ep: 4 tp: 2 sharding: ZERO_1", 0, "clip_norm: 1"},
     {"Straggler", kGpt, "pp: 2 dp: 4 tp: 2", 8, "", "stragglers { rank: 5 factor: 1.5 }"},
     {"Islands", kGpt, "dp: 8 tp: 2 islands: 2", 1, "local_update { diloco { every_steps: 1 } }"},
@@ -92,7 +95,8 @@ INSTANTIATE_TEST_SUITE_P(Cases, FoldedHybrid, ::testing::ValuesIn(kCases),
 // Times are off by what the report says at most; memory stays exact.
 TEST(FoldedBriefly, DiffersByWhatTheReportSays) {
   for (const std::string label :
-       {"Clipped", "ClippedWithFewHeads", "SequenceParallelZero3Clipped", "ClippedHybridShards", "ClippedExperts"}) {
+       {"Clipped", "ClippedWithFewHeads", "SequenceParallelZero3Clipped", "ClippedHybridShards", "ClippedOffloaded",
+        "ClippedOffloadedHybridShards", "ClippedExperts"}) {
     const Case& c =
         *std::find_if(std::begin(kCases), std::end(kCases), [&](const Case& k) { return label == k.label; });
     const auto spec = [&](std::string_view simulated) {
@@ -105,7 +109,7 @@ TEST(FoldedBriefly, DiffersByWhatTheReportSays) {
     ASSERT_TRUE(all.status.ok() && some.status.ok() && few.status.ok()) << label << ": " << all.status;
     EXPECT_LT(few.results.kept().size(), some.results.kept().size()) << label;
     EXPECT_GT(few.folding_adds, 0) << label;
-    EXPECT_LT(few.folding_adds, 0.5) << label;
+    EXPECT_LT(few.folding_adds, 0.8) << label;
     EXPECT_THAT(few.notes, ::testing::Contains(::testing::HasSubstr("folded ranks differ ("))) << label;
     const auto every = test::RecordsOf(unfolded, all), records = test::RecordsOf(folded, few);
     double run = 0;

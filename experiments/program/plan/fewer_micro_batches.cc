@@ -6,28 +6,53 @@
 #include "experiments/program/spec/spec.h"
 
 namespace twofold::plan {
+namespace {
 
-std::optional<FewerMicroBatches> FewerMicroBatchesOf(const spec::Spec& spec) {
+// Whether the quickest way sees all that there is to see. Of groups: what comes late in a step is not in its steps.
+bool BeginsAtOnce(const spec::Parallel& p, int64_t whole) {
+  constexpr int64_t kMostAhead = 24;
+  return p.pp() == 1 && p.offload() != spec::Parallel::OFFLOAD_ALL && whole <= kMostAhead;
+}
+
+}  // namespace
+
+std::vector<FewerMicroBatches> FewerMicroBatchesOf(const spec::Spec& spec) {
   const spec::Parallel& parallel = spec.parallel();
-  const int64_t pp = parallel.pp();
-  if (parallel.schedule() == spec::Parallel::GPIPE && pp > 1) return std::nullopt;
+  const int64_t pp = parallel.pp(), whole = AccumulationSteps(spec);
+  if (parallel.schedule() == spec::Parallel::GPIPE && pp > 1) return {};
   if (spec.fabric().simulated().network().jitter() > 0 || parallel.has_compression() ||
       spec.train().optimizer().has_one_bit_adam())
-    return std::nullopt;
-  const FewerMicroBatches of{.whole = AccumulationSteps(spec), .steps = {pp, 2 * pp, 3 * pp, 4 * pp, 4 * pp}};
-  if (std::accumulate(of.steps.begin(), of.steps.end(), int64_t{0}) >= 2 * of.whole) return std::nullopt;
-  return of;
+    return {};
+  std::vector<FewerMicroBatches> ways;
+  if (BeginsAtOnce(parallel, whole))
+    ways.push_back({.whole = whole, .steps = {1, 1, 2, 2, 3}, .from = {1, 3}, .to = {2, 4}});
+  ways.push_back({.whole = whole, .steps = {pp, 2 * pp, 3 * pp, 4 * pp, 4 * pp}, .from = {1, 2}, .to = {2, 3}});
+  std::erase_if(ways, [](const FewerMicroBatches& way) { return way.all() >= 2 * way.whole; });
+  return ways;
 }
 
-double Extend(const FewerMicroBatches& of, double second, double third, double last) {
-  const auto groups = static_cast<double>(of.whole - of.steps[3]) / static_cast<double>(of.steps[3] - of.steps[2]);
-  return last + (third - second) * groups;
+int64_t FewerMicroBatches::all() const { return std::accumulate(steps.begin(), steps.end(), int64_t{0}); }
+
+double FewerMicroBatches::groups() const {
+  return static_cast<double>(whole - steps.back()) / static_cast<double>(steps[0]);
 }
 
-bool OnALine(const FewerMicroBatches& of, const std::array<double, 3>& seconds) {
-  const double bend = (seconds[2] - seconds[1]) - (seconds[1] - seconds[0]);  // of the time of a group
-  const double whole = Extend(of, seconds[1], seconds[2], seconds[2]);
-  return std::abs(Extend(of, 0, bend, 0)) <= kExtensionError / 10 * whole;
+double Extend(const FewerMicroBatches& of, const StepFigures& figures) {
+  return figures.back() + (figures[of.to[1]] - figures[of.from[1]]) * of.groups();
+}
+
+bool OnALine(const FewerMicroBatches& of, const StepFigures& seconds) {
+  const auto group = [&](size_t i) { return seconds[of.to[i]] - seconds[of.from[i]]; };
+  const double bend = group(1) - group(0), most = kExtensionError / 10 * Extend(of, seconds);
+  if (std::abs(bend) * of.groups() > most) return false;
+  // What a step of one more group leaves to do for a step of the same length: the last one follows one of one group
+  // less. (In the second way, it follows one of its own length, and the others have it in what a group takes.)
+  const double left = of.from[1] > of.to[0] ? seconds[of.from[1]] - seconds[of.to[0]] : 0;
+  return std::abs(left) * (of.groups() + 1) <= most;
+}
+
+double MostLate(const FewerMicroBatches& of, double late) {
+  return late * static_cast<double>(of.whole) / static_cast<double>(of.all());
 }
 
 }  // namespace twofold::plan

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <utility>
 
 #include "backends/replay/replay.h"
 #include "backends/simulated/beside.h"
@@ -19,11 +20,6 @@ namespace {
 bool IsOfReplicas(const std::vector<int>& ranks, const MeshShape& mesh) {
   const MeshPlace a = PlaceOf(mesh, ranks[0]), b = PlaceOf(mesh, ranks[1]);
   return a.pp == b.pp && a.tp == b.tp;
-}
-
-bool AreDifferent(std::vector<int> ranks) {
-  std::sort(ranks.begin(), ranks.end());
-  return std::adjacent_find(ranks.begin(), ranks.end()) == ranks.end();
 }
 
 class Stopwatch final : public ReplayTimes {
@@ -174,6 +170,16 @@ class Stopwatch final : public ReplayTimes {
     }
     return longest;
   }
+  // Looks at each of them once, since groups may have thousands.
+  bool AreDifferent(const std::vector<int>& ranks) {
+    ++look_;
+    for (const int rank : ranks) {
+      const auto at = static_cast<size_t>(rank);
+      if (seen_.size() <= at) seen_.resize(at + 1);
+      if (std::exchange(seen_[at], look_) == look_) return false;
+    }
+    return true;
+  }
   // Nothing is known of a group of which two ranks stand for the same one of the whole job.
   double Together(const std::vector<int>& ranks, const Communication& c, double bytes) {
     if (!AreDifferent(ranks)) return 0;
@@ -216,6 +222,8 @@ class Stopwatch final : public ReplayTimes {
   double around_ = 0;
   Communicating communicating_;
   double most_slowed_ = 1;
+  std::vector<int64_t> seen_ = {};  // by rank: AreDifferent's last look that saw it
+  int64_t look_ = 0;
   uint64_t number_ = 0;  // in communicating_: of the communication that was issued last
 };
 

@@ -6,14 +6,13 @@
 #include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <sstream>
 #include <utility>
 
-#include "backends/simulated/most_apart.h"
 #include "core/base/check.h"
 #include "core/base/status.h"
 #include "core/base/strings.h"
-#include "core/proto/world_size.h"
 #include "experiments/program/plan/fewer_micro_batches.h"
 
 namespace twofold::plan {
@@ -52,12 +51,12 @@ int64_t BytesOf(const report::Report& report) {
 // The share of a run of two steps by which ranks that are folded may be late. In one step, that is kExtensionError.
 constexpr double kFoldingError = kExtensionError / 2;
 
-// Lets ranks that are late by so little be folded. False: the spec allows it already, or does not fold.
-bool AllowFolding(spec::Spec& spec) {
+// Lets ranks that differ briefly, or are late by so little, be folded. False: the spec allows it already, or does not
+// fold.
+bool AllowFolding(double share, spec::Spec& spec) {
   spec::Simulated& simulated = *spec.mutable_fabric()->mutable_simulated();
-  if (simulated.folding() != spec::Simulated::AUTO) return false;
-  if (MostApart(simulated, static_cast<int>(WorldSize(spec))) >= kFoldingError) return false;
-  simulated.set_folding_error(kFoldingError);
+  if (simulated.folding() != spec::Simulated::AUTO || simulated.folding_error() >= share) return false;
+  simulated.set_folding_error(share);
   return true;
 }
 
@@ -254,30 +253,35 @@ Simulated Worker::RunWhole(const Layout& layout, const spec::Spec& spec) {
 }
 
 Simulated Worker::RunFewer(const Layout& layout) {
-  spec::Spec spec = SimulatedSpecOf(question_, layout);
-  const bool allowed = AllowFolding(spec);
-  const auto whole = [&] {
-    Simulated s = RunWhole(layout, spec);
-    s.for_gap = allowed && s.folding_adds > 0;
-    return s;
-  };
-  const std::optional<FewerMicroBatches> of = FewerMicroBatchesOf(spec);
-  if (!of) return whole();
-  const std::vector<Simulated> steps = SimulatedBy(layout, spec, {of->steps.begin(), of->steps.end()});
+  spec::Spec spec = SimulatedSpecOf(question_, layout), fewer = spec;
+  const bool allowed = AllowFolding(kFoldingError, spec);
+  AllowFolding(kExtensionError, fewer);  // of how late ranks are, the whole step has no larger share (MostLate)
+  for (const FewerMicroBatches& of : FewerMicroBatchesOf(fewer)) {
+    if (std::optional<Simulated> extended = RunExtended(layout, fewer, of)) return *std::move(extended);
+  }
+  Simulated s = RunWhole(layout, spec);
+  s.for_gap = allowed && s.folding_adds > 0;
+  return s;
+}
+
+// Nothing if the steps are not on a line, or if ranks may be too late in the whole one.
+std::optional<Simulated> Worker::RunExtended(const Layout& layout, const spec::Spec& spec,
+                                             const FewerMicroBatches& of) {
+  const std::vector<Simulated> steps = SimulatedBy(layout, spec, {of.steps.begin(), of.steps.end()});
   Simulated s = steps.back();
   if (!s.fits) return s;
-  const Simulated &second = steps[2], &third = steps[3];
-  if (!OnALine(*of, {steps[1].seconds, second.seconds, third.seconds})) return whole();
+  const auto figures = [&steps](const auto& figure) {
+    StepFigures all;
+    for (size_t i = 0; i < kFewSteps; ++i) all[i] = figure(steps[i]);
+    return all;
+  };
+  const StepFigures seconds = figures([](const Simulated& step) { return step.seconds; });
+  if (!OnALine(of, seconds)) return std::nullopt;
   for (double Simulated::*figure : {&Simulated::seconds, &Simulated::low, &Simulated::high, &Simulated::exposed})
-    s.*figure = Extend(*of, second.*figure, third.*figure, s.*figure);
-  const auto idle = [](const Simulated& step) { return step.bubble * step.seconds; };
-  s.bubble = Extend(*of, idle(second), idle(third), idle(steps.back())) / s.seconds;
-  // Each of them may be too long by what its ranks are late, and the second one's counts as often as it is subtracted.
-  // How late they are in which step is not known: an estimate by the steps' shares of the run.
-  const auto late = [](const Simulated& step) { return step.folding_adds * step.seconds; };
-  s.folding_adds =
-      std::max(Extend(*of, 0, late(third), late(steps.back())), -Extend(*of, late(second), 0, 0)) / s.seconds;
-  if (s.folding_adds > kExtensionError) return whole();
+    s.*figure = Extend(of, figures([figure](const Simulated& step) { return step.*figure; }));
+  s.bubble = Extend(of, figures([](const Simulated& step) { return step.bubble * step.seconds; })) / s.seconds;
+  s.folding_adds *= MostLate(of, std::accumulate(seconds.begin(), seconds.end(), 0.0)) / s.seconds;
+  if (s.folding_adds > kExtensionError) return std::nullopt;
   const absl::StatusOr<int64_t> reserved = bounds_.ReservedBy(spec);
   if (!reserved.ok()) {
     s.fits = false, s.failed = !absl::IsResourceExhausted(reserved.status());
@@ -286,7 +290,7 @@ Simulated Worker::RunFewer(const Layout& layout) {
   }
   s.bytes = *reserved, s.extended = s.for_gap = true;
   const double quicker =
-      static_cast<double>(of->whole) / static_cast<double>(of->steps[4]) * steps.back().seconds / s.seconds;
+      static_cast<double>(of.whole) / static_cast<double>(of.steps.back()) * seconds.back() / s.seconds;
   s.tokens_per_second *= quicker, s.mfu *= quicker;
   return s;
 }

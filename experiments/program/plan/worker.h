@@ -94,6 +94,7 @@ class Worker {
   Simulated Run(const Layout& layout);
   Simulated RunWhole(const Layout& layout, const spec::Spec& spec);
   Simulated RunFewer(const Layout& layout);
+  std::optional<Simulated> RunExtended(const Layout& layout, const spec::Spec& spec, const FewerMicroBatches& of);
   std::vector<Simulated> SimulatedBy(const Layout& layout, const spec::Spec& spec,
                                      const std::vector<int64_t>& micro_batches);
   Foretold Foretell(const Layout& layout);

@@ -9,9 +9,11 @@
 #include <string>
 
 #include "core/base/strings.h"
+#include "experiments/program/plan/fewer_micro_batches.h"
 #include "experiments/program/plan/journal.h"
 #include "experiments/program/plan/layout.h"
 #include "experiments/program/plan/pool.h"
+#include "experiments/program/spec/spec.h"
 #include "tests/scratch_folder.h"
 
 namespace twofold::plan {
@@ -37,6 +39,60 @@ Layout Unusual() {
           .bucket_mib = 12.5,
           .order = "dp pp cp tp",
           .codec = "top_k"};
+}
+
+// Steps of which each takes so many seconds, so many more per micro-batch, per micro-batch of the step before, and per
+// pair of its own.
+struct Line {
+  double step, own, before, pairs;
+  double Of(int64_t n, int64_t after) const {
+    const auto m = static_cast<double>(n);
+    return step + own * m + before * static_cast<double>(after) + pairs * m * (m - 1) / 2;
+  }
+};
+
+StepFigures FiguresOf(const FewerMicroBatches& of, const Line& line) {
+  StepFigures all;
+  for (size_t i = 0; i < kFewSteps; ++i) all[i] = line.Of(of.steps[i], i == 0 ? 0 : of.steps[i - 1]);
+  return all;
+}
+
+std::vector<FewerMicroBatches> WaysOf(const std::string& parallel, int64_t micro_batches) {
+  const auto spec =
+      ResolveSpec(StrCat("model { preset: \"gpt2-124m\" } train { micro_batch: 1 global_batch: ", 2 * micro_batches,
+                         " } parallel { dp: 2 ", parallel, " } fabric { simulated { cluster: \"dgx-h100\" } }"),
+                  "job");
+  EXPECT_TRUE(spec.ok()) << spec.status();
+  return FewerMicroBatchesOf(*spec);
+}
+
+TEST(FewerMicroBatchesTest, ExtendsWhatIsOnALine) {
+  const std::vector<FewerMicroBatches> ways = WaysOf("", 16);
+  ASSERT_EQ(ways.size(), 2u);
+  EXPECT_LT(ways[0].all(), ways[1].all());
+  for (const FewerMicroBatches& of : ways) {
+    const Line straight{.step = 1, .own = 2, .before = 0, .pairs = 0}, bent{1, 2, 0, 1e-3}, leaves{1, 2, 0.01, 0};
+    EXPECT_TRUE(OnALine(of, FiguresOf(of, straight)));
+    EXPECT_NEAR(Extend(of, FiguresOf(of, straight)), straight.Of(16, 16), 1e-9);
+    EXPECT_FALSE(OnALine(of, FiguresOf(of, bent)));
+    // What a longer step leaves to do: the first way must not miss it, and the second one has it.
+    const bool first = &of == ways.data();
+    EXPECT_EQ(OnALine(of, FiguresOf(of, leaves)), !first);
+    if (!first) {
+      EXPECT_NEAR(Extend(of, FiguresOf(of, leaves)), leaves.Of(16, 16), 1e-9);
+    }
+    EXPECT_NEAR(MostLate(of, static_cast<double>(of.all())), 16, 1e-9);
+  }
+}
+
+TEST(FewerMicroBatchesTest, TheQuickestWayIsForStepsThatBeginAtOnce) {
+  EXPECT_EQ(WaysOf("", 4).size(), 0u);  // no quicker than the whole step
+  EXPECT_EQ(WaysOf("", 7).size(), 1u);
+  EXPECT_EQ(WaysOf("", 24).size(), 2u);
+  EXPECT_EQ(WaysOf("", 25).size(), 1u);
+  EXPECT_EQ(WaysOf("sharding: FULL_SHARD offload: OFFLOAD_ALL", 16).size(), 1u);
+  EXPECT_EQ(WaysOf("pp: 2", 24).size(), 1u);
+  EXPECT_EQ(WaysOf("pp: 2 schedule: GPIPE", 24).size(), 0u);
 }
 
 TEST(LayoutTest, IsReadBackFromItsLine) {

@@ -167,18 +167,23 @@ TEST(SearchTest, WhatCrossesALinkBoundsAStep) {
 }
 
 // Many micro-batches are extended from fewer where a gap is allowed: to kExtensionError, with the same memory.
-constexpr char kManyMicroBatches[] =
-    "model { llama { layers: 4 hidden: 512 heads: 8 kv_heads: 4 ffn: 1024 vocab: 2048 sequence: 512 } }\n"
-    "train { global_batch: 160 micro_batch: 1 clip_norm: 1 precision { parameter: BF16 reduce: F32 } "
-    "activation_checkpointing { every: 0 } }\n"
-    "parallel { cp: 1 bucket_mib: 25 order: \"pp dp cp tp\" offload: NO_OFFLOAD ";
+std::string ManyMicroBatches(int64_t global_batch, const std::string& parallel) {
+  return StrCat(
+      "model { llama { layers: 4 hidden: 512 heads: 8 kv_heads: 4 ffn: 1024 vocab: 2048 sequence: 512 } }\n"
+      "train { global_batch: ",
+      global_batch,
+      " micro_batch: 1 clip_norm: 1 precision { parameter: BF16 reduce: F32 } "
+      "activation_checkpointing { every: 0 } }\n"
+      "parallel { cp: 1 bucket_mib: 25 order: \"pp dp cp tp\" offload: NO_OFFLOAD ",
+      parallel, "}\nfabric { simulated { cluster: \"dgx-h100\" } }\n");
+}
 
 // Ranks of a class that end communications at different times are folded where a gap is allowed, to kExtensionError,
 // and every place says so.
 TEST(SearchTest, RanksThatAreNotQuiteAlikeAreFoldedWhereAGapIsAllowed) {
   const auto job = MakeJob(
-      "model { llama { layers: 2 hidden: 256 heads: 8 kv_heads: 8 ffn: 512 vocab: 256 sequence: 8192 } }\n"
-      "train { global_batch: 448 micro_batch: 8 precision { parameter: BF16 } activation_checkpointing { every: 0 } }\n"
+      "model { llama { layers: 2 hidden: 256 heads: 8 kv_heads: 8 ffn: 512 vocab: 256 sequence: 16384 } }\n"
+      "train { global_batch: 256 micro_batch: 8 precision { parameter: BF16 } activation_checkpointing { every: 0 } }\n"
       "parallel { tp: 4 pp: 1 cp: 1 dp: 8 sharding: NO_SHARD offload: NO_OFFLOAD sequence_parallel: false bucket_mib: "
       "25 "
       "order: \"pp dp cp tp\" }\nfabric { simulated { cluster: \"dgx-h100\" routing: \"ecmp\" } }\n",
@@ -209,6 +214,22 @@ TEST(SearchTest, RanksThatAreNotQuiteAlikeAreFoldedWhereAGapIsAllowed) {
   }
 }
 
+// So are ranks that differ in the gradient norm alone, on many ranks, too, of which some may be late anyway.
+TEST(SearchTest, OfManyRanksThoseThatDifferInTheNormAreFoldedWhereAGapIsAllowed) {
+  const auto job = MakeJob(
+      "model { llama { layers: 4 hidden: 2048 heads: 16 kv_heads: 16 ffn: 5632 vocab: 1024 sequence: 4096 } }\n"
+      "train { global_batch: 1024 micro_batch: 1 clip_norm: 1 precision { parameter: BF16 reduce: F32 } "
+      "activation_checkpointing { every: 0 } }\n"
+      "parallel { tp: 2 pp: 1 cp: 1 dp: 1024 sharding: NO_SHARD offload: NO_OFFLOAD sequence_parallel: false "
+      "bucket_mib: 25 order: \"pp dp cp tp\" }\nfabric { simulated { cluster: \"dgx-h100-16k\" } }\n",
+      2048);
+  const Plan near = Find(*job, {.gap = 0.01});
+  ASSERT_FALSE(near.ranked.empty());
+  EXPECT_GT(near.ranked[0].folding_adds, 0);
+  EXPECT_LE(near.ranked[0].folding_adds, kExtensionError);
+  EXPECT_TRUE(near.ranked[0].for_gap);
+}
+
 // Returns how many of the legal layouts are extended.
 int64_t CheckExtended(Job& job, const Plan& all) {
   int64_t extended = 0;
@@ -231,22 +252,23 @@ int64_t CheckExtended(Job& job, const Plan& all) {
 }
 
 TEST(SearchTest, ManyMicroBatchesAreExtendedFromFewerWithoutAPipeline) {
-  const auto job =
-      MakeJob(StrCat(kManyMicroBatches, "pp: 1 tp: 2 dp: 2 }\nfabric { simulated { cluster: \"dgx-h100\" } }\n"), 4);
-  const Plan all = Find(*job, {.gap = 0, .exhaustive = true});
-  EXPECT_GE(CheckExtended(*job, all), 1);
+  for (const int64_t global_batch : {160, 48}) {
+    const auto job = MakeJob(ManyMicroBatches(global_batch, "pp: 1 tp: 2 dp: 2 "), 4);
+    const Plan all = Find(*job, {.gap = 0, .exhaustive = true});
+    EXPECT_GE(CheckExtended(*job, all), 1) << global_batch;
+  }
 }
 
 TEST(SearchTest, ManyMicroBatchesAreExtendedFromFewer) {
-  const auto text = [](const std::string& layouts) {
-    return StrCat(kManyMicroBatches, "pp: 2 ", layouts, "}\nfabric { simulated { cluster: \"dgx-h100\" } }\n");
-  };
-  const auto job = MakeJob(text(""), 4);
+  const auto few = MakeJob(ManyMicroBatches(48, "pp: 2 "), 4);
+  EXPECT_GE(CheckExtended(*few, Find(*few, {.gap = 0, .exhaustive = true})), 3);
+  const auto job = MakeJob(ManyMicroBatches(160, "pp: 2 "), 4);
   const Plan all = Find(*job, {.gap = 0, .exhaustive = true});
   ASSERT_GT(all.ranked.size(), 20U);
   EXPECT_GE(CheckExtended(*job, all), 3);  // of 24: the ranks of the others still drift apart
   const SearchOptions options{.gap = 0.01};
-  const Plan plan = Find(*MakeJob(text("tp: 1 schedule: ONE_F_ONE_B sharding: FULL_SHARD "), 4), options);
+  const Plan plan =
+      Find(*MakeJob(ManyMicroBatches(160, "pp: 2 tp: 1 schedule: ONE_F_ONE_B sharding: FULL_SHARD "), 4), options);
   ASSERT_FALSE(plan.ranked.empty());
   EXPECT_TRUE(plan.proven);
   EXPECT_TRUE(plan.ranked[0].extended);
