@@ -103,6 +103,7 @@ class Flows {
   void Meet(uint64_t number, std::vector<int> full);
   Rest TakeOut(Actives::iterator it, std::vector<std::pair<Done, double>>& done);
   void AddSets(Rest rest, std::vector<Rest>& all) const;
+  void Sort(std::vector<Rest>& rests);
   GroupPtr Joint(const std::vector<Rest>& rests);
   std::vector<int> Overfull(const Active& active) const;
   bool Crosses(const Group& group, const std::vector<bool>& zones) const;
@@ -133,6 +134,8 @@ class Flows {
     std::vector<GroupPtr> told_apart_by;  // keeps what the key points to
   };
   std::map<JointKey, Known> joints_;
+  absl::flat_hash_map<const FlowSet*, size_t> set_numbers_;  // in the order in which they first met
+  void TellApartAsBefore(const JointKey& key, std::vector<FlowClassifier::Known>& classes) const;
   KnownSolutions solved_;                                               // of sets that met
   absl::flat_hash_map<std::pair<uint64_t, uint64_t>, GroupPtr> alone_;  // by a hash of flows, apart from their size
   Actives actives_;
