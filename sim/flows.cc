@@ -124,6 +124,7 @@ void Flows::SolveAlone(Bundle& bundle) {
 
 Flows::GroupPtr Flows::MakeGroup(FlowClasses classes) {
   auto group = std::make_shared<Group>(Group{std::move(classes)});
+  most_classes_ = std::max(most_classes_, group->classes.classes.size());
   FindZones(group);
   return group;
 }

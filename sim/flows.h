@@ -79,6 +79,8 @@ class Flows {
   int64_t begun() const { return begun_; }
   int64_t meetings() const { return meetings_; }
   int64_t solutions() const { return solutions_; }
+  // Classes of flows, of the bundle or the meeting that has most.
+  size_t most_classes() const { return most_classes_; }
   // Sets of links that are distinguished.
   size_t zones() const { return zones_.size(); }
 
@@ -143,6 +145,7 @@ class Flows {
   std::vector<uint64_t> held_;  // of actives_: those that Settle will start
   uint64_t next_ = 0;
   int64_t begun_ = 0, meetings_ = 0, solutions_ = 0;
+  size_t most_classes_ = 0;
 };
 
 }  // namespace twofold::sim

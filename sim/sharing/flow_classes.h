@@ -26,6 +26,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "core/base/zeros.h"
+#include "sim/sharing/flow_blocks.h"
 #include "topologies/graph/topology.h"
 
 namespace twofold::sim {
@@ -126,6 +127,8 @@ struct FlowClasses {
   // By set: its kinds of lots. The lots of a kind have flows of the same classes, which are listed.
   std::vector<std::vector<std::vector<int>>> lots;
   std::vector<std::vector<int>> lots_of;  // by class: the kinds of lots that it is in
+  // One flow of each class, for their solutions: while one of them is in progress. Several threads must not share it.
+  mutable std::weak_ptr<const FlowBlocks::Network> network = {};
 };
 
 class FlowClassifier {
