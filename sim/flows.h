@@ -146,6 +146,9 @@ class Flows {
   uint64_t next_ = 0;
   int64_t begun_ = 0, meetings_ = 0, solutions_ = 0;
   size_t most_classes_ = 0;
+  // Scratch of Load: by link class, what is added, zeros in between; the classes of which that is not 0.
+  std::vector<double> more_;
+  std::vector<int> loaded_;
 };
 
 }  // namespace twofold::sim
