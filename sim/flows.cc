@@ -124,6 +124,7 @@ void Flows::SolveAlone(Bundle& bundle) {
 
 Flows::GroupPtr Flows::MakeGroup(FlowClasses classes) {
   auto group = std::make_shared<Group>(Group{std::move(classes)});
+  most_classes_ = std::max(most_classes_, group->classes.classes.size());
   FindZones(group);
   return group;
 }
@@ -246,19 +247,24 @@ void Flows::SolveUnsolved(Actives::iterator it) {
 // Adds the loads of the steps that it has taken to its zones.
 void Flows::Load(Active& active) {
   if (active.loaded == active.next) return;
-  std::vector<double> loads(active.group->zones.size());
+  if (more_.size() < active.group->zones.size()) more_.resize(active.group->zones.size());
   for (; active.loaded < active.next; ++active.loaded) {
-    for (const auto& [link_class, more] : active.solution->Get(active.loaded)->loads)
-      loads[static_cast<size_t>(link_class)] += more;
-  }
-  for (size_t l = 0; l < loads.size(); ++l) {
-    if (loads[l] == 0) continue;
-    for (const int z : active.group->zones[l]) {
-      Zone& zone = zones_[static_cast<size_t>(z)];
-      Account(zone);
-      zone.load += loads[l];
+    for (const auto& [link_class, more] : active.solution->Get(active.loaded)->loads) {
+      double& all = more_[static_cast<size_t>(link_class)];
+      if (all == 0) loaded_.push_back(link_class);
+      all += more;
     }
   }
+  for (const int link_class : loaded_) {
+    const double more = std::exchange(more_[static_cast<size_t>(link_class)], 0);
+    if (more == 0) continue;  // it was added before, or is none
+    for (const int z : active.group->zones[static_cast<size_t>(link_class)]) {
+      Zone& zone = zones_[static_cast<size_t>(z)];
+      Account(zone);
+      zone.load += more;
+    }
+  }
+  loaded_.clear();
 }
 
 void Flows::Add(BundlePtr bundle, Done done, int use) {

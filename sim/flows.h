@@ -79,6 +79,8 @@ class Flows {
   int64_t begun() const { return begun_; }
   int64_t meetings() const { return meetings_; }
   int64_t solutions() const { return solutions_; }
+  // Classes of flows, of the bundle or the meeting that has most.
+  size_t most_classes() const { return most_classes_; }
   // Sets of links that are distinguished.
   size_t zones() const { return zones_.size(); }
 
@@ -103,6 +105,7 @@ class Flows {
   void Meet(uint64_t number, std::vector<int> full);
   Rest TakeOut(Actives::iterator it, std::vector<std::pair<Done, double>>& done);
   void AddSets(Rest rest, std::vector<Rest>& all) const;
+  void Sort(std::vector<Rest>& rests);
   GroupPtr Joint(const std::vector<Rest>& rests);
   std::vector<int> Overfull(const Active& active) const;
   bool Crosses(const Group& group, const std::vector<bool>& zones) const;
@@ -133,6 +136,8 @@ class Flows {
     std::vector<GroupPtr> told_apart_by;  // keeps what the key points to
   };
   std::map<JointKey, Known> joints_;
+  absl::flat_hash_map<const FlowSet*, size_t> set_numbers_;  // in the order in which they first met
+  void TellApartAsBefore(const JointKey& key, std::vector<FlowClassifier::Known>& classes) const;
   KnownSolutions solved_;                                               // of sets that met
   absl::flat_hash_map<std::pair<uint64_t, uint64_t>, GroupPtr> alone_;  // by a hash of flows, apart from their size
   Actives actives_;
@@ -140,6 +145,10 @@ class Flows {
   std::vector<uint64_t> held_;  // of actives_: those that Settle will start
   uint64_t next_ = 0;
   int64_t begun_ = 0, meetings_ = 0, solutions_ = 0;
+  size_t most_classes_ = 0;
+  // Scratch of Load: by link class, what is added, zeros in between; the classes of which that is not 0.
+  std::vector<double> more_;
+  std::vector<int> loaded_;
 };
 
 }  // namespace twofold::sim

@@ -149,6 +149,7 @@ void Flows::Meet(uint64_t number, std::vector<int> full) {
       it = it->second.next == 0 && Crosses(*it->second.group, crossed) ? take(it) : std::next(it);
     full.clear();
     if (rests.empty()) break;
+    Sort(rests);
     met.group = Joint(rests);
     const FlowClasses& classes = met.group->classes;
     met.bytes.clear();
@@ -195,6 +196,15 @@ void Flows::AddSets(Rest rest, std::vector<Rest>& all) const {
   all.push_back(std::move(rest));
 }
 
+// In the order in which their sets first met anybody: who meets whom does not matter.
+void Flows::Sort(std::vector<Rest>& rests) {
+  for (const Rest& rest : rests)
+    set_numbers_.try_emplace(rest.group->classes.sets[rest.set].get(), set_numbers_.size());
+  std::stable_sort(rests.begin(), rests.end(), [this](const Rest& a, const Rest& b) {
+    return set_numbers_.at(a.group->classes.sets[a.set].get()) < set_numbers_.at(b.group->classes.sets[b.set].get());
+  });
+}
+
 Flows::GroupPtr Flows::Joint(const std::vector<Rest>& rests) {
   JointKey key;
   for (const Rest& rest : rests) {
@@ -214,8 +224,28 @@ Flows::GroupPtr Flows::Joint(const std::vector<Rest>& rests) {
       classes.push_back({&rest.owner->bundle->group->classes, 0});
     known.told_apart_by.push_back(rest.told_apart_by);
   }
+  TellApartAsBefore(key, classes);
   known.group = MakeGroup(classifier_.Classify(std::move(sets), classes));
   return known.group;
+}
+
+// Some of these sets may have met without the others. Their classes together then are the coarsest ones that each of
+// the sets can have here, too: to begin with those changes nothing that comes of it.
+void Flows::TellApartAsBefore(const JointKey& key, std::vector<FlowClassifier::Known>& classes) const {
+  std::vector<const JointKey*> of(key.size(), nullptr);  // by set: the largest such meeting
+  for (const auto& [met, known] : joints_) {
+    if (known.group == nullptr || met.size() >= key.size()) continue;
+    std::vector<size_t> places;  // of its sets, which are in the same order
+    for (size_t s = 0; s < key.size() && places.size() < met.size(); ++s)
+      if (key[s] == met[places.size()]) places.push_back(s);
+    if (places.size() < met.size()) continue;
+    for (size_t m = 0; m < places.size(); ++m) {
+      const JointKey*& largest = of[places[m]];
+      if (largest != nullptr && largest->size() >= met.size()) continue;
+      largest = &met;
+      classes[places[m]] = {&known.group->classes, m};
+    }
+  }
 }
 
 }  // namespace twofold::sim

@@ -338,7 +338,7 @@ std::vector<double> PhaseTimes::EndsByClass(const std::shared_ptr<const FlowSet>
   const std::vector<double> of_classes = EndsOf(classes, *flows);
   std::vector<double> ends;
   ends.reserve(flows->flows());
-  for (const int c : classes.of[0]) ends.push_back(of_classes[static_cast<size_t>(c)]);
+  for (size_t f = 0; f < flows->flows(); ++f) ends.push_back(of_classes[static_cast<size_t>(classes.ClassOf(0, f))]);
   return ends;
 }
 

@@ -66,6 +66,7 @@ void AddCosts(const sim::Engine& engine, const sim::Network& network, const Mome
   Add("bundles of flows", outcome).set_count(engine.flows()->begun());
   Add("meetings of bundles", outcome).set_count(engine.flows()->meetings());
   Add("solutions", outcome).set_count(engine.flows()->solutions());
+  Add("classes of flows at most", outcome).set_count(static_cast<int64_t>(engine.flows()->most_classes()));
   Add("zones of links", outcome).set_count(static_cast<int64_t>(engine.flows()->zones()));
 }
 
@@ -76,8 +77,13 @@ void AddCosts(const outcome::Outcome& of_one, std::vector<RunResult::Cost>& all)
     if (cost.has_seconds()) known->seconds = known->seconds.value_or(0) + cost.seconds();
     if (cost.has_bytes()) known->bytes = std::max(known->bytes.value_or(0), cost.bytes());
     if (!cost.has_count()) continue;
-    const bool adds = cost.part() != "ranks of the job" && cost.part() != "ranks simulated";
-    known->count = (adds ? known->count.value_or(0) : 0) + cost.count();
+    const int64_t before = known->count.value_or(0);
+    if (cost.part() == "classes of flows at most")
+      known->count = std::max(before, cost.count());
+    else if (cost.part() == "ranks of the job" || cost.part() == "ranks simulated")
+      known->count = cost.count();
+    else
+      known->count = before + cost.count();
   }
 }
 

@@ -22,13 +22,16 @@ constexpr double kNoLoad = 1e-14;       // of a bandwidth: a change of a load th
 
 BlockShares::BlockShares(std::vector<double> bandwidths) { flows_.bandwidths = std::move(bandwidths); }
 
+BlockShares::BlockShares(std::shared_ptr<const FlowBlocks::Network> network, std::vector<double> bytes)
+    : network_(std::move(network)), bytes_(std::move(bytes)) {
+  TWOFOLD_CHECK_EQ(bytes_.size(), network_->flows().size());
+}
+
 void BlockShares::Add(std::span<const int> links, double bytes, double rate, std::span<const int> weights) {
   TWOFOLD_CHECK(bytes > 0 && links.size() == weights.size(), "a flow has bytes, and a weight on each link");
   TWOFOLD_CHECK(!links.empty() || rate < kNotFull, "something limits a flow");
-  flows_.links.insert(flows_.links.end(), links.begin(), links.end());
-  flows_.weights.insert(flows_.weights.end(), weights.begin(), weights.end());
-  flows_.first.push_back(flows_.links.size());
-  bytes_.push_back(bytes), limits_.push_back(rate);
+  flows_.Add(links, weights, rate);
+  bytes_.push_back(bytes);
 }
 
 // ---- Kinds in a sweep ----
@@ -233,19 +236,24 @@ void BlockShares::Start() {
   absl::flat_hash_map<std::pair<uint64_t, double>, int> numbers;
   std::vector<int> of;
   std::pair<uint64_t, double> last;  // neighbours are often alike
+  of.reserve(bytes_.size());
+  int block = -1;
   for (size_t f = 0; f < bytes_.size(); ++f) {
-    const std::pair own((std::bit_cast<uint64_t>(bytes_[f]) + (1 << 11)) >> 12, limits_[f]);
-    if (f > 0 && own == last) {
-      of.push_back(of.back());
+    if (bytes_[f] == 0) {
+      of.push_back(-1);
       continue;
     }
-    last = own;
-    of.push_back(numbers.try_emplace(own, static_cast<int>(blocks_.size())).first->second);
-    if (static_cast<size_t>(of.back()) == blocks_.size()) blocks_.push_back({.left = bytes_[f], .limit = limits_[f]});
+    const double limit = network_->flows().limits[f];
+    const std::pair own((std::bit_cast<uint64_t>(bytes_[f]) + (1 << 11)) >> 12, limit);
+    if (block < 0 || own != last) {
+      last = own;
+      block = numbers.try_emplace(own, static_cast<int>(blocks_.size())).first->second;
+      if (static_cast<size_t>(block) == blocks_.size()) blocks_.push_back({.left = bytes_[f], .limit = limit});
+    }
+    of.push_back(block);
   }
-  going_ = bytes_.size();
-  rates_.assign(going_, 0), loads_.assign(flows_.bandwidths.size(), 0);
-  parts_.emplace(std::move(flows_), std::move(of));
+  rates_.assign(bytes_.size(), 0), loads_.assign(network_->flows().bandwidths.size(), 0);
+  parts_.emplace(network_, std::move(of));
   kinds_.resize(parts_->kinds());
   ++sweep_;
   for (size_t b = 0; b < parts_->blocks(); ++b) ReleaseBlock(static_cast<int>(b));
@@ -293,7 +301,6 @@ std::optional<double> BlockShares::EndNext(double until) {
     Block& block = BlockAt(number);
     ForKindsOf(number, [rate = block.rate](Kind& of, double weight) { of.fixed -= weight * rate; });
     block.state = State::kEnded, block.rate = 0;
-    going_ -= parts_->FlowsOf(number).size();
     moved_.push_back(number);
   }
   Sweep();
@@ -329,7 +336,8 @@ void BlockShares::Tell(Step& step) {
 std::optional<BlockShares::Step> BlockShares::Next() {
   Step step{};
   if (!parts_) {
-    if (bytes_.empty()) return std::nullopt;
+    if (std::none_of(bytes_.begin(), bytes_.end(), [](double bytes) { return bytes > 0; })) return std::nullopt;
+    if (network_ == nullptr) network_ = std::make_shared<const FlowBlocks::Network>(std::move(flows_));
     Start();
   } else {
     const std::optional<double> first = EndNext(kNotFull);

@@ -25,6 +25,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <queue>
 #include <span>
@@ -38,6 +39,8 @@ namespace twofold::sim {
 class BlockShares {
  public:
   explicit BlockShares(std::vector<double> bandwidths);  // of the links, bytes per second
+  // Flows that are known. `bytes`: of each of them; one of 0 takes no part.
+  BlockShares(std::shared_ptr<const FlowBlocks::Network> network, std::vector<double> bytes);
   // Before the first Next. Adds a flow over `links`, each once, with more than 0 bytes. It crosses a link or has a
   // limit, `rate`. `weights`: it stands for equal flows, of which so many are on each of `links`.
   void Add(std::span<const int> links, double bytes, double rate, std::span<const int> weights);
@@ -97,8 +100,9 @@ class BlockShares {
   Block& BlockAt(int number) { return blocks_[static_cast<size_t>(number)]; }
   Kind& KindAt(int number) { return kinds_[static_cast<size_t>(number)]; }
 
-  FlowBlocks::Flows flows_;  // until they are given to `parts_`
-  std::vector<double> bytes_, limits_;
+  FlowBlocks::Flows flows_;  // until they are given to `network_`
+  std::shared_ptr<const FlowBlocks::Network> network_;
+  std::vector<double> bytes_;
   std::optional<FlowBlocks> parts_;
   std::vector<Block> blocks_;
   std::vector<Kind> kinds_;
@@ -108,7 +112,6 @@ class BlockShares {
   using Queued = std::pair<double, int>;  // level, kind or ~block
   std::priority_queue<Queued, std::vector<Queued>, std::greater<Queued>> queue_;
   std::priority_queue<Queued, std::vector<Queued>, std::greater<Queued>> ends_;  // time, block
-  size_t going_ = 0;                                                             // flows
   std::vector<int> changed_;                  // blocks that were released or slowed down in this sweep
   std::vector<int> marked_, untold_, fresh_;  // kinds; kinds; blocks that were split off
   std::vector<int> moved_;                    // blocks whose rates changed since they were told

@@ -9,24 +9,32 @@
 
 namespace twofold::sim {
 
-FlowBlocks::FlowBlocks(Flows flows, std::vector<int> blocks)
-    : flows_(std::move(flows)), block_of_(std::move(blocks)), kind_of_(flows_.bandwidths.size(), -1) {
-  ListLinks();
+void FlowBlocks::Flows::Add(std::span<const int> over, std::span<const int> own_weights, double limit) {
+  links.insert(links.end(), over.begin(), over.end());
+  weights.insert(weights.end(), own_weights.begin(), own_weights.end());
+  first.push_back(links.size());
+  limits.push_back(limit);
+}
+
+FlowBlocks::Network::Network(Flows flows) : flows_(std::move(flows)) {
+  first_.assign(flows_.bandwidths.size() + 1, 0);
+  for (const int link : flows_.links) ++first_[static_cast<size_t>(link) + 1];
+  std::inclusive_scan(first_.begin(), first_.end(), first_.begin());
+  on_.resize(flows_.links.size());
+  std::vector<size_t> next(first_.begin(), first_.end() - 1);
+  for (size_t f = 0; f < flows_.size(); ++f) {
+    for (const int link : LinksOf(static_cast<int>(f))) on_[next[static_cast<size_t>(link)]++] = static_cast<int>(f);
+  }
+}
+
+FlowBlocks::FlowBlocks(std::shared_ptr<const Network> network, std::vector<int> blocks)
+    : network_(std::move(network)),
+      flows_(network_->flows()),
+      block_of_(std::move(blocks)),
+      kind_of_(flows_.bandwidths.size(), -1) {
   MakeBlocks(block_of_.empty() ? 0 : static_cast<size_t>(*std::max_element(block_of_.begin(), block_of_.end())) + 1);
   MakeKinds();
   seen_.assign(flows_.size(), 0), weights_.assign(flows_.bandwidths.size(), 0);
-}
-
-void FlowBlocks::ListLinks() {
-  flows_first_.assign(flows_.bandwidths.size() + 1, 0);
-  for (const int link : flows_.links) ++flows_first_[static_cast<size_t>(link) + 1];
-  std::inclusive_scan(flows_first_.begin(), flows_first_.end(), flows_first_.begin());
-  flows_on_.resize(flows_.links.size());
-  std::vector<size_t> next(flows_first_.begin(), flows_first_.end() - 1);
-  for (size_t f = 0; f < flows_.size(); ++f) {
-    for (const int link : LinksOfFlow(static_cast<int>(f)))
-      flows_on_[next[static_cast<size_t>(link)]++] = static_cast<int>(f);
-  }
 }
 
 namespace {
@@ -59,15 +67,20 @@ void FlowBlocks::MakeBlocks(size_t blocks) {
 // Links of one kind have the same sum of a hash of their flows' blocks.
 void FlowBlocks::MakeKinds() {
   std::vector<uint64_t> sums(flows_.bandwidths.size());
+  std::vector<bool> used(sums.size());
   for (size_t f = 0; f < flows_.size(); ++f) {
+    if (block_of_[f] < 0) continue;
     const uint64_t own = HashMix(static_cast<uint64_t>(block_of_[f]));
-    for (size_t i = flows_.first[f]; i < flows_.first[f + 1]; ++i)
-      sums[static_cast<size_t>(flows_.links[i])] += own * static_cast<uint64_t>(flows_.weights[i]);
+    for (size_t i = flows_.first[f]; i < flows_.first[f + 1]; ++i) {
+      const auto link = static_cast<size_t>(flows_.links[i]);
+      sums[link] += own * static_cast<uint64_t>(flows_.weights[i]);
+      used[link] = true;
+    }
   }
   absl::flat_hash_map<uint64_t, int> numbers;
   std::vector<int> examples;
   for (size_t l = 0; l < sums.size(); ++l) {
-    if (flows_first_[l] == flows_first_[l + 1]) continue;
+    if (!used[l]) continue;
     const uint64_t hash = HashMix(sums[l], std::bit_cast<uint64_t>(flows_.bandwidths[l]));
     kind_of_[l] = numbers.try_emplace(hash, static_cast<int>(examples.size())).first->second;
     if (static_cast<size_t>(kind_of_[l]) == examples.size()) examples.push_back(static_cast<int>(l));
@@ -76,9 +89,9 @@ void FlowBlocks::MakeKinds() {
   on_.resize(examples.size()), place_.resize(examples.size());
   std::vector<double> weights(blocks());
   for (size_t k = 0; k < examples.size(); ++k) {
-    const auto link = static_cast<size_t>(examples[k]);
-    for (size_t i = flows_first_[link]; i < flows_first_[link + 1]; ++i) {
-      const auto f = static_cast<size_t>(flows_on_[i]);
+    for (const int flow : network_->FlowsOn(examples[k])) {
+      const auto f = static_cast<size_t>(flow);
+      if (block_of_[f] < 0) continue;
       const auto block = static_cast<size_t>(block_of_[f]);
       if (weights[block] == 0) on_[k].push_back({block_of_[f], 0});
       for (size_t w = flows_.first[f]; w < flows_.first[f + 1]; ++w)
@@ -98,12 +111,11 @@ void FlowBlocks::FindCrossing(int block, int kind) {
   crossing_.clear();
   ++search_;
   size_t crossings = 0;
-  for (const int link : LinksOf(kind))
-    crossings += flows_first_[static_cast<size_t>(link) + 1] - flows_first_[static_cast<size_t>(link)];
+  for (const int link : LinksOf(kind)) crossings += network_->FlowsOn(link).size();
   const std::span<const int> flows = FlowsOf(block);
   if (flows.size() * 4 < crossings) {
     for (const int f : flows) {
-      const std::span<const int> links = LinksOfFlow(f);
+      const std::span<const int> links = network_->LinksOf(f);
       const auto of_kind = [&](int link) { return kind_of_[static_cast<size_t>(link)] == kind; };
       if (std::any_of(links.begin(), links.end(), of_kind))
         crossing_.push_back(f), seen_[static_cast<size_t>(f)] = search_;
@@ -111,10 +123,9 @@ void FlowBlocks::FindCrossing(int block, int kind) {
     return;
   }
   for (const int link : LinksOf(kind)) {
-    const auto l = static_cast<size_t>(link);
-    for (size_t i = flows_first_[l]; i < flows_first_[l + 1]; ++i) {
-      const auto f = static_cast<size_t>(flows_on_[i]);
-      if (block_of_[f] == block && std::exchange(seen_[f], search_) != search_) crossing_.push_back(flows_on_[i]);
+    for (const int flow : network_->FlowsOn(link)) {
+      const auto f = static_cast<size_t>(flow);
+      if (block_of_[f] == block && std::exchange(seen_[f], search_) != search_) crossing_.push_back(flow);
     }
   }
 }

@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -21,14 +22,36 @@ namespace twofold::sim {
 class FlowBlocks {
  public:
   // Flow f crosses links[first[f]] to links[first[f + 1] - 1], each once; weights: how many flows it is on each of
-  // them. `blocks`: by flow, a number from 0; none is left out.
+  // them.
   struct Flows {
     std::vector<double> bandwidths;  // by link
     std::vector<int> links, weights;
     std::vector<size_t> first = {0};
+    std::vector<double> limits;  // by flow, bytes a second
     size_t size() const { return first.size() - 1; }
+    void Add(std::span<const int> over, std::span<const int> own_weights, double limit);
   };
-  FlowBlocks(Flows flows, std::vector<int> blocks);
+  // The same, with the flows of each link. Does not change: many partitions may be of the same flows.
+  class Network {
+   public:
+    explicit Network(Flows flows);
+    const Flows& flows() const { return flows_; }
+    std::span<const int> LinksOf(int flow) const {
+      const auto f = static_cast<size_t>(flow);
+      return {flows_.links.data() + flows_.first[f], flows_.first[f + 1] - flows_.first[f]};
+    }
+    std::span<const int> FlowsOn(int link) const {
+      const auto l = static_cast<size_t>(link);
+      return {on_.data() + first_[l], first_[l + 1] - first_[l]};
+    }
+
+   private:
+    const Flows flows_;
+    std::vector<int> on_;  // flows, link by link
+    std::vector<size_t> first_;
+  };
+  // `blocks`: by flow, a number from 0; none is left out. -1: the flow takes no part.
+  FlowBlocks(std::shared_ptr<const Network> network, std::vector<int> blocks);
 
   size_t blocks() const { return block_begin_.size(); }
   size_t kinds() const { return kind_begin_.size(); }
@@ -63,7 +86,6 @@ class FlowBlocks {
     const auto n = static_cast<size_t>(number);
     return {order.data() + begin[n], end[n] - begin[n]};
   }
-  void ListLinks();
   void MakeBlocks(size_t blocks);
   void MakeKinds();
   void FindCrossing(int block, int kind);
@@ -71,18 +93,13 @@ class FlowBlocks {
   void SplitKinds(int block, int fresh, Made& made);
   int MakeKind(int from, std::span<const int> links);
   void Divide(int kind, int block, int fresh, double weight);
-  std::span<const int> LinksOfFlow(int flow) const {
-    const auto f = static_cast<size_t>(flow);
-    return {flows_.links.data() + flows_.first[f], flows_.first[f + 1] - flows_.first[f]};
-  }
 
-  const Flows flows_;
-  std::vector<int> block_of_, kind_of_;       // by flow, by link; -1: no flow crosses it
+  const std::shared_ptr<const Network> network_;
+  const Flows& flows_;                        // of the network
+  std::vector<int> block_of_, kind_of_;       // by flow, by link; -1: it takes no part, no such flow crosses it
   std::vector<int> flow_order_, link_order_;  // by block, by kind
   std::vector<size_t> flow_at_, link_at_;     // where each is there
   std::vector<size_t> block_begin_, block_end_, kind_begin_, kind_end_;
-  std::vector<int> flows_on_;  // by link
-  std::vector<size_t> flows_first_;
   std::vector<std::vector<On>> on_;            // by kind
   std::vector<std::vector<Crossed>> crossed_;  // by block
   // Scratch of Split.

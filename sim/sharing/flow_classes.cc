@@ -139,27 +139,99 @@ std::vector<int> FlowClassifier::Colours::InOrder() const {
 
 // ---- The partition ----
 
-void FlowClassifier::ListLinks(const FlowClasses& all) {
-  used_.clear(), places_.clear(), first_.assign(1, 0);
-  size_t crossings = 0;
-  for (const auto& set : all.sets) crossings += set->links.size() * CopiesOf(*set);
-  places_.reserve(crossings);
-  for (const auto& set : all.sets) {
-    std::vector<const std::vector<int>*> others;  // by place in set->links
-    if (CopiesOf(*set) > 1)
-      for (const int link : set->links) others.push_back(&set->twins->of.at(link));
-    for (size_t copy = 0; copy < CopiesOf(*set); ++copy) {
-      const size_t before = places_.size();
-      for (size_t l = 0; l < set->links.size(); ++l) {
-        const int link = copy == 0 ? set->links[l] : (*others[l])[copy - 1];
-        int& place = local_[static_cast<size_t>(link)];
-        if (place == 0) {
-          used_.push_back(link);
-          place = static_cast<int>(used_.size());
-        }
-        places_.push_back(place - 1);
+int FlowClassifier::PlaceOf(int link) {
+  int& place = local_[static_cast<size_t>(link)];
+  if (place == 0) {
+    used_.push_back(link);
+    place = static_cast<int>(used_.size());
+  }
+  return place - 1;
+}
+
+// The classes of links that the flows of the set cross.
+std::vector<int> FlowClassifier::LinkClassesOf(const Known& known) {
+  std::vector<bool> crossed(known.classes->links.size());
+  for (const FlowClasses::Class& c : known.classes->classes) {
+    if (c.set != known.set) continue;
+    for (const int l : c.links) crossed[static_cast<size_t>(l)] = true;
+  }
+  std::vector<int> numbers;
+  for (size_t l = 0; l < crossed.size(); ++l)
+    if (crossed[l]) numbers.push_back(static_cast<int>(l));
+  return numbers;
+}
+
+// Finds the links in use. Their colours to begin with: bandwidths, and classes where those are known.
+void FlowClassifier::StartLinks(const FlowClasses& all, std::span<const Known> known) {
+  used_.clear(), known_.assign(all.sets.size(), {});
+  std::vector<uint64_t> hashes;
+  const auto hash_of = [&](int link) -> uint64_t& {
+    const auto place = static_cast<size_t>(PlaceOf(link));
+    if (place == hashes.size()) hashes.push_back(BitsOf(BandwidthOf(link)));
+    return hashes[place];
+  };
+  for (size_t s = 0; s < all.sets.size(); ++s) {
+    const FlowClasses* classes = known[s].classes;
+    if (classes == nullptr) {
+      const FlowSet& set = *all.sets[s];
+      for (const int link : set.links) hash_of(link);
+      for (size_t copy = 1; copy < CopiesOf(set); ++copy)
+        for (const int link : set.links) hash_of(set.twins->of.at(link)[copy - 1]);
+      continue;
+    }
+    known_[s] = LinkClassesOf(known[s]);
+    for (const int l : known_[s]) {
+      const uint64_t more = HashMix(s + 1, static_cast<uint64_t>(l));
+      for (const int link : classes->links[static_cast<size_t>(l)]) {
+        uint64_t& hash = hash_of(link);
+        hash = HashMix(hash, more);
       }
-      for (size_t f = 0; f < set->flows(); ++f) first_.push_back(before + set->first[f + 1]);
+    }
+  }
+  Numbers numbers;
+  std::vector<int> links;
+  links.reserve(hashes.size());
+  for (const uint64_t hash : hashes) links.push_back(numbers.Of(hash));
+  link_colours_.Start(std::move(links));
+}
+
+// Lists sets of which nothing is known, and those of which links of one class have several colours now. Returns whether
+// there are any that were not listed before.
+bool FlowClassifier::ListSplitSets(const FlowClasses& all, std::span<const Known> known) {
+  bool any = false;
+  const auto split = [&](size_t set) {
+    for (const int l : known_[set]) {
+      const std::vector<int>& links = known[set].classes->links[static_cast<size_t>(l)];
+      const int colour = link_colours_[PlaceOf(links[0])];
+      for (const int link : links)
+        if (link_colours_[PlaceOf(link)] != colour) return true;
+    }
+    return false;
+  };
+  for (size_t s = 0; s < all.sets.size(); ++s) {
+    if (listed_[s] || (known[s].classes != nullptr && !split(s))) continue;
+    listed_[s] = any = true;
+  }
+  return any;
+}
+
+void FlowClassifier::ListCrossings(const FlowClasses& all) {
+  places_.clear(), first_.assign(1, 0);
+  size_t crossings = 0;
+  for (size_t s = 0; s < all.sets.size(); ++s)
+    if (listed_[s]) crossings += all.sets[s]->links.size() * CopiesOf(*all.sets[s]);
+  places_.reserve(crossings);
+  for (size_t s = 0; s < all.sets.size(); ++s) {
+    if (!listed_[s]) continue;
+    const FlowSet& set = *all.sets[s];
+    std::vector<const std::vector<int>*> others;  // by place in set.links
+    if (CopiesOf(set) > 1)
+      for (const int link : set.links) others.push_back(&set.twins->of.at(link));
+    for (size_t copy = 0; copy < CopiesOf(set); ++copy) {
+      const size_t before = places_.size();
+      for (size_t l = 0; l < set.links.size(); ++l)
+        places_.push_back(PlaceOf(copy == 0 ? set.links[l] : (*others[l])[copy - 1]));
+      for (size_t f = 0; f < set.flows(); ++f) first_.push_back(before + set.first[f + 1]);
     }
   }
 }
@@ -175,14 +247,13 @@ void FlowClassifier::ListFlows() {
   }
 }
 
-// Colours to begin with: of flows their bytes and limits, of links their bandwidths, and classes where those are known.
-void FlowClassifier::Start(const FlowClasses& all, std::span<const Known> known) {
-  Numbers numbers, link_numbers;
-  std::vector<int> flows, links;
-  std::vector<uint64_t> hashes;
-  flows.reserve(first_.size() - 1), hashes.reserve(used_.size()), links.reserve(used_.size());
-  for (const int link : used_) hashes.push_back(BitsOf(BandwidthOf(link)));
+// Colours of flows to begin with: their bytes and limits, and classes where those are known.
+void FlowClassifier::StartFlows(const FlowClasses& all, std::span<const Known> known) {
+  Numbers numbers;
+  std::vector<int> flows;
+  flows.reserve(first_.size() - 1);
   for (size_t s = 0; s < all.sets.size(); ++s) {
+    if (!listed_[s]) continue;
     const FlowSet& set = *all.sets[s];
     const FlowClasses* classes = known[s].classes;
     std::tuple<uint64_t, int, double> last;  // neighbours are often alike
@@ -199,18 +270,8 @@ void FlowClassifier::Start(const FlowClasses& all, std::span<const Known> known)
       const uint64_t parts = HashMix(s, static_cast<uint64_t>(set.parts[f]));
       flows.push_back(numbers.Of(HashMix(HashMix(parts, own), BitsOf(set.rates[f]))));
     }
-    for (size_t l = 0; classes != nullptr && l < classes->links.size(); ++l) {
-      const uint64_t more = HashMix(s + 1, l);
-      for (const int link : classes->links[l]) {
-        const int place = local_[static_cast<size_t>(link)];
-        if (place == 0) continue;
-        uint64_t& hash = hashes[static_cast<size_t>(place) - 1];
-        hash = HashMix(hash, more);
-      }
-    }
   }
-  for (const uint64_t hash : hashes) links.push_back(link_numbers.Of(hash));
-  flow_colours_.Start(std::move(flows)), link_colours_.Start(std::move(links));
+  flow_colours_.Start(std::move(flows));
 }
 
 // Sorts the numbers of those things that are `touched`, and touches them no more. Many are found sooner by a look at
@@ -281,13 +342,18 @@ void FlowClassifier::Refine() {
 FlowClasses FlowClassifier::Classify(std::vector<std::shared_ptr<const FlowSet>> sets, std::span<const Known> known) {
   FlowClasses all;
   all.sets = std::move(sets);
-  alone_ = all.sets.size() == 1;
-  ListLinks(all);
-  ListFlows();
-  Start(all, known);
-  Refine();
-  flow_classes_ = flow_colours_.InOrder(), link_classes_ = link_colours_.InOrder();
-  Describe(all);
+  alone_ = all.sets.size() == 1 && known[0].classes == nullptr;
+  listed_.assign(all.sets.size(), false);
+  StartLinks(all, known);
+  while (ListSplitSets(all, known)) {
+    ListCrossings(all);
+    ListFlows();
+    StartFlows(all, known);
+    Refine();
+    flow_classes_ = flow_colours_.InOrder();
+  }
+  link_classes_ = link_colours_.InOrder();
+  Describe(all, known);
   for (const int link : used_) local_[static_cast<size_t>(link)] = 0;
   const LinkTwins* twins = alone_ ? all.sets[0]->twins.get() : nullptr;
   for (std::vector<int>& links : all.links) {  // those of the other copies are alike
@@ -299,7 +365,29 @@ FlowClasses FlowClassifier::Classify(std::vector<std::shared_ptr<const FlowSet>>
   return all;
 }
 
-void FlowClassifier::Describe(FlowClasses& all) const {
+// ---- What came of it ----
+
+void FlowClassifier::Describe(FlowClasses& all, std::span<const Known> known) const {
+  DescribeLinks(all);
+  std::vector<int> numbers;  // by colour of listed flows: their class
+  size_t first = 0;          // of the set's flows, among the listed ones
+  for (size_t s = 0; s < all.sets.size(); ++s) {
+    if (!listed_[s]) {
+      TakeOver(s, known[s], all);
+      continue;
+    }
+    DescribeListed(s, first, numbers, all);
+    first += all.sets[s]->flows() * CopiesOf(*all.sets[s]);
+  }
+  all.lots_of.resize(all.classes.size());
+  for (const auto& kinds : all.lots) {
+    for (size_t k = 0; k < kinds.size(); ++k) {
+      for (const int c : kinds[k]) all.lots_of[static_cast<size_t>(c)].push_back(static_cast<int>(k));
+    }
+  }
+}
+
+void FlowClassifier::DescribeLinks(FlowClasses& all) const {
   for (size_t l = 0; l < used_.size(); ++l) {
     const auto number = static_cast<size_t>(link_classes_[l]);
     if (number == all.links.size()) {
@@ -308,48 +396,83 @@ void FlowClassifier::Describe(FlowClasses& all) const {
     }
     all.links[number].push_back(used_[l]);
   }
-  std::vector<int64_t> counts;   // by class
+}
+
+// A set whose classes have remained: each class of its links is one now, with other numbers, and so are its flows'.
+void FlowClassifier::TakeOver(size_t set, const Known& known, FlowClasses& all) const {
+  const FlowClasses& before = *known.classes;
+  std::vector<int> links(before.links.size(), -1), numbers(before.classes.size(), -1);
+  for (const int l : known_[set]) {
+    const auto example = static_cast<size_t>(before.links[static_cast<size_t>(l)][0]);
+    links[static_cast<size_t>(l)] = link_classes_[static_cast<size_t>(local_[example]) - 1];
+  }
+  for (size_t c = 0; c < before.classes.size(); ++c) {
+    if (before.classes[c].set != known.set) continue;
+    numbers[c] = static_cast<int>(all.classes.size());
+    FlowClasses::Class& own = all.classes.emplace_back(before.classes[c]);
+    own.set = set;
+    for (int& l : own.links) l = links[static_cast<size_t>(l)];
+  }
+  std::vector<std::vector<int>>& lots = all.lots.emplace_back(before.lots[known.set]);
+  for (std::vector<int>& lot : lots) {
+    for (int& c : lot) c = numbers[static_cast<size_t>(c)];
+  }
+  const auto& [of, classes] = before.numbers[known.set];
+  if (!classes.empty()) {
+    std::vector<int> composed;
+    for (const int c : classes) composed.push_back(c < 0 ? -1 : numbers[static_cast<size_t>(c)]);
+    numbers = std::move(composed);
+  }
+  all.numbers.push_back({of, std::move(numbers)});
+}
+
+// `first`: its first flow, among all that are listed.
+void FlowClassifier::DescribeListed(size_t set_number, size_t first, std::vector<int>& numbers,
+                                    FlowClasses& all) const {
+  const FlowSet& set = *all.sets[set_number];
+  const size_t classes_before = all.classes.size();
+  std::vector<int> of;
+  std::vector<int64_t> counts;   // by class, those of this set
   std::vector<size_t> examples;  // likewise, in first_
   std::vector<size_t> lot_of;    // likewise: the last lot that has it
-  size_t at = 0;
-  for (size_t s = 0; s < all.sets.size(); ++s) {
-    const FlowSet& set = *all.sets[s];
-    std::vector<int>& of = all.of.emplace_back();
-    std::vector<std::vector<int>> lots;
-    const size_t of_copy =
-        set.empty() ? 0 : static_cast<size_t>(*std::max_element(set.lots.begin(), set.lots.end())) + 1;
-    of.reserve(set.flows() * CopiesOf(set));
-    for (size_t copy = 0; copy < CopiesOf(set); ++copy) {
-      for (size_t f = 0; f < set.flows(); ++f, ++at) {
-        const int number = flow_classes_[at];
-        if (static_cast<size_t>(number) == all.classes.size()) {
-          all.classes.push_back({.set = s, .example = of.size(), .rate = set.rates[f], .links = {}, .weights = {}});
-          counts.push_back(0), examples.push_back(at), lot_of.push_back(std::numeric_limits<size_t>::max());
-        }
-        of.push_back(number);
-        ++counts[static_cast<size_t>(number)];
-        const size_t lot = static_cast<size_t>(set.lots[f]) + copy * of_copy;
-        if (lot >= lots.size()) lots.resize(lot + 1);
-        if (std::exchange(lot_of[static_cast<size_t>(number)], lot) != lot) lots[lot].push_back(number);
+  std::vector<std::vector<int>> lots;
+  const size_t of_copy = set.empty() ? 0 : static_cast<size_t>(*std::max_element(set.lots.begin(), set.lots.end())) + 1;
+  of.reserve(set.flows() * CopiesOf(set));
+  size_t at = first;
+  for (size_t copy = 0; copy < CopiesOf(set); ++copy) {
+    for (size_t f = 0; f < set.flows(); ++f, ++at) {
+      const auto colour = static_cast<size_t>(flow_classes_[at]);
+      if (colour == numbers.size()) {
+        numbers.push_back(static_cast<int>(all.classes.size()));
+        all.classes.push_back(
+            {.set = set_number, .example = of.size(), .rate = set.rates[f], .links = {}, .weights = {}});
+        counts.push_back(0), examples.push_back(at), lot_of.push_back(std::numeric_limits<size_t>::max());
       }
-    }
-    std::map<std::vector<int>, int> kinds;
-    for (std::vector<int>& lot : lots) {
-      std::sort(lot.begin(), lot.end());
-      lot.erase(std::unique(lot.begin(), lot.end()), lot.end());
-      if (!lot.empty()) kinds.try_emplace(std::move(lot), 0);
-    }
-    std::vector<std::vector<int>>& own = all.lots.emplace_back();
-    for (auto& [classes, unused] : kinds) own.push_back(classes);
-  }
-  all.lots_of.resize(all.classes.size());
-  for (const auto& kinds : all.lots) {
-    for (size_t k = 0; k < kinds.size(); ++k) {
-      for (const int c : kinds[k]) all.lots_of[static_cast<size_t>(c)].push_back(static_cast<int>(k));
+      const auto number = static_cast<size_t>(numbers[colour]), own = number - classes_before;
+      of.push_back(numbers[colour]);
+      ++counts[own];
+      const size_t lot = static_cast<size_t>(set.lots[f]) + copy * of_copy;
+      if (lot >= lots.size()) lots.resize(lot + 1);
+      if (std::exchange(lot_of[own], lot) != lot) lots[lot].push_back(numbers[colour]);
     }
   }
-  for (size_t c = 0; c < all.classes.size(); ++c) {
-    FlowClasses::Class& own = all.classes[c];
+  std::map<std::vector<int>, int> kinds;
+  for (std::vector<int>& lot : lots) {
+    std::sort(lot.begin(), lot.end());
+    lot.erase(std::unique(lot.begin(), lot.end()), lot.end());
+    if (!lot.empty()) kinds.try_emplace(std::move(lot), 0);
+  }
+  std::vector<std::vector<int>>& own = all.lots.emplace_back();
+  for (auto& [classes, unused] : kinds) own.push_back(classes);
+  Weigh(examples, counts, classes_before, all);
+  all.numbers.push_back({std::make_shared<const std::vector<int>>(std::move(of)), {}});
+}
+
+// The links of the classes from `first` on, and how many of their flows are on each.
+void FlowClassifier::Weigh(std::span<const size_t> examples, std::span<const int64_t> counts, size_t first,
+                           FlowClasses& all) const {
+  for (size_t c = 0; c < examples.size(); ++c) {
+    FlowClasses::Class& own = all.classes[first + c];
     for (const int place : LinksOf(static_cast<int>(examples[c]))) {
       const int number = link_classes_[static_cast<size_t>(place)];
       const auto known = std::find(own.links.begin(), own.links.end(), number);

@@ -7,8 +7,13 @@
 // for linear programs). Max-min shares are unique, and so equal within a class: solving one flow of each class, with
 // the number of its kind on each link as its weight there, is exact.
 //
-// Cost: for flows that cross E links in total, O(E) for the first round of refinement. Later ones look only at what
-// touches a class that was split, and the largest part of a class keeps its colour: O(E log E) for all of them.
+// Sets that meet and whose classes are known, each by itself, need not be looked at flow by flow: as long as nothing
+// splits the classes of a set's links, its flows' classes remain, and are taken over. Only the flows of the other sets
+// are listed, and refinement goes on until that is so.
+//
+// Cost: for listed flows that cross E links in total, O(E) for the first round of refinement. Later ones look only at
+// what touches a class that was split, and the largest part of a class keeps its colour: O(E log E) for all of them.
+// For other sets as much as they have links and classes.
 #pragma once
 
 #include <algorithm>
@@ -21,6 +26,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "core/base/zeros.h"
+#include "sim/sharing/flow_blocks.h"
 #include "topologies/graph/topology.h"
 
 namespace twofold::sim {
@@ -99,9 +105,17 @@ struct FlowClasses {
     std::vector<int> links, weights;  // link classes that each of them crosses; how many of them are on each such link
   };
   std::vector<std::shared_ptr<const FlowSet>> sets;
-  // By set and flow: its class. A set that was classified alone has the first copy's only, which are those of all.
-  std::vector<std::vector<int>> of;
-  int ClassOf(size_t set, size_t flow) const { return of[set][flow % of[set].size()]; }
+  // Of a set, by flow: its class. If its copies are alike, of the first copy's flows.
+  struct Numbers {
+    std::shared_ptr<const std::vector<int>> of;  // by flow
+    std::vector<int> classes;                    // by that number; none: that is the class
+  };
+  std::vector<Numbers> numbers;  // by set
+  int ClassOf(size_t set, size_t flow) const {
+    const auto& [of, known] = numbers[set];
+    const int number = (*of)[flow % of->size()];
+    return known.empty() ? number : known[static_cast<size_t>(number)];
+  }
   std::vector<Class> classes;
   std::vector<double> bandwidths;               // by link class
   std::vector<std::vector<int>> links;          // by link class: its links
@@ -113,6 +127,8 @@ struct FlowClasses {
   // By set: its kinds of lots. The lots of a kind have flows of the same classes, which are listed.
   std::vector<std::vector<std::vector<int>>> lots;
   std::vector<std::vector<int>> lots_of;  // by class: the kinds of lots that it is in
+  // One flow of each class, for their solutions: while one of them is in progress. Several threads must not share it.
+  mutable std::weak_ptr<const FlowBlocks::Network> network = {};
 };
 
 class FlowClassifier {
@@ -161,12 +177,20 @@ class FlowClassifier {
   };
 
   size_t CopiesOf(const FlowSet& set) const { return alone_ ? 1 : set.copies(); }
-  void ListLinks(const FlowClasses& all);
+  int PlaceOf(int link);
+  static std::vector<int> LinkClassesOf(const Known& known);
+  void StartLinks(const FlowClasses& all, std::span<const Known> known);
+  bool ListSplitSets(const FlowClasses& all, std::span<const Known> known);
+  void ListCrossings(const FlowClasses& all);
   void ListFlows();
-  void Start(const FlowClasses& all, std::span<const Known> known);
+  void StartFlows(const FlowClasses& all, std::span<const Known> known);
   void Refine();
   static void Order(std::vector<int>& things, std::vector<bool>& touched);
-  void Describe(FlowClasses& all) const;
+  void Describe(FlowClasses& all, std::span<const Known> known) const;
+  void DescribeLinks(FlowClasses& all) const;
+  void TakeOver(size_t set, const Known& known, FlowClasses& all) const;
+  void DescribeListed(size_t set, size_t first, std::vector<int>& numbers, FlowClasses& all) const;
+  void Weigh(std::span<const size_t> examples, std::span<const int64_t> counts, size_t first, FlowClasses& all) const;
   std::span<const int> LinksOf(int flow) const {
     const auto f = static_cast<size_t>(flow);
     return {places_.data() + first_[f], first_[f + 1] - first_[f]};
@@ -177,7 +201,9 @@ class FlowClassifier {
   const Topology& topology_;
   bool alone_ = true;  // one set is classified: its first copy's flows are enough
   Zeros<int> local_;   // by link: one more than its place in used_; 0: it is not used
-  // Scratch: of the call in progress. Flows of all sets are numbered one after another, links by their place.
+  // Scratch: of the call in progress. Flows of all listed sets are numbered one after another, links by their place.
+  std::vector<bool> listed_;             // by set: whether its flows are; those of others have their known classes
+  std::vector<std::vector<int>> known_;  // by set: the known classes of links that its flows cross
   std::vector<int> used_;
   std::vector<int> places_;          // of the links of all flows
   std::vector<size_t> first_;        // by flow, in places_

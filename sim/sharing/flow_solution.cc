@@ -6,15 +6,21 @@
 #include "core/base/check.h"
 
 namespace twofold::sim {
-FlowSolution::FlowSolution(const FlowClasses& classes, const std::vector<double>& left)
-    : rest_(new Rest{.shares = BlockShares(classes.bandwidths)}) {
-  for (size_t c = 0; c < classes.classes.size(); ++c) {
-    const FlowClasses::Class& own = classes.classes[c];
-    if (left[c] == 0) continue;
-    rest_->shares.Add(own.links, left[c], own.rate, own.weights);
-    rest_->solved.push_back(static_cast<int>(c));
-  }
+namespace {
+
+std::shared_ptr<const FlowBlocks::Network> NetworkOf(const FlowClasses& classes) {
+  if (auto known = classes.network.lock()) return known;
+  FlowBlocks::Flows flows{.bandwidths = classes.bandwidths, .links = {}, .weights = {}, .limits = {}};
+  for (const FlowClasses::Class& c : classes.classes) flows.Add(c.links, c.weights, c.rate);
+  auto network = std::make_shared<const FlowBlocks::Network>(std::move(flows));
+  classes.network = network;
+  return network;
 }
+
+}  // namespace
+
+FlowSolution::FlowSolution(const FlowClasses& classes, const std::vector<double>& left)
+    : rest_(std::make_unique<BlockShares>(NetworkOf(classes), left)) {}
 
 FlowSolution::FlowSolution(const FlowSolution& like, double factor) : steps_(like.steps_), changes_(like.changes_) {
   TWOFOLD_CHECK(like.rest_ == nullptr, "its steps are known");
@@ -32,12 +38,11 @@ const std::vector<FlowSolution::Step>& FlowSolution::Complete() {
 }
 
 void FlowSolution::Advance() {
-  std::optional<Step> step = rest_->shares.Next();
+  std::optional<Step> step = rest_->Next();
   if (!step) {
     rest_ = nullptr;
     return;
   }
-  for (auto& [flow, rate] : step->rates) flow = rest_->solved[static_cast<size_t>(flow)];
   if (step->rates.empty()) return;
   changes_ += step->rates.size() + step->loads.size();
   steps_.push_back(*std::move(step));

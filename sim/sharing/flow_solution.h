@@ -31,11 +31,7 @@ class FlowSolution {
 
   std::vector<Step> steps_;
   size_t changes_ = 0;
-  struct Rest {  // what is needed to go on
-    BlockShares shares;
-    std::vector<int> solved = {};  // classes, by flow
-  };
-  std::unique_ptr<Rest> rest_;  // null: all steps are known
+  std::unique_ptr<BlockShares> rest_;  // what is needed to go on; null: all steps are known
 };
 
 }  // namespace twofold::sim

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """How much time and memory do simulations of up to 102,400 GPUs need, and does it change anything that ranks and flows are simulated by class?"""
+import csv
 import dataclasses
 import json
 import math
@@ -61,13 +62,16 @@ def differences(a, b, path=""):
     return []
 
 
-def run(twofold, job, **how):
-    """(report, how it ran), or None if it takes too long."""
+def run(twofold, job, costs=None, **how):
+    """(report, how it ran), or None if it takes too long. `costs`: a dictionary for the counts of simulate.csv."""
     with tempfile.TemporaryDirectory() as folder:
-        spec = pathlib.Path(folder) / "job.textproto"
+        spec, out = pathlib.Path(folder) / "job.textproto", pathlib.Path(folder) / "out"
         spec.write_text(job.text(**how))
         try:
-            return twofold.job(spec, timeout=LONGEST, statuses=(0, 3))
+            done = twofold.job(spec, timeout=LONGEST, statuses=(0, 3), out=out)
+            if costs is not None:
+                costs.update((row["part"], int(row["count"])) for row in csv.DictReader((out / "simulate.csv").open()) if row["count"])
+            return done
         except Failed as failed:
             if f"not done after {LONGEST} s" in str(failed):
                 return None
@@ -237,8 +241,9 @@ def predictions_of_70b(twofold):
 
 
 def repeated(twofold, job):
-    """(report, median wall seconds, runs), or None if it takes too long."""
-    done = run(twofold, job)
+    """(report, median wall seconds, runs, counts of simulate.csv), or None if it takes too long."""
+    costs = {}
+    done = run(twofold, job, costs)
     if done is None:
         return None
     report, ran = done
@@ -247,38 +252,47 @@ def repeated(twofold, job):
         again, ran = run(twofold, job)
         assert again["median_step_seconds"] == report["median_step_seconds"], job.parallel
         seconds.append(ran.seconds)
-    return report, statistics.median(seconds), len(seconds)
+    return report, statistics.median(seconds), len(seconds), costs
+
+
+def slope_of(points):
+    """Of the wall seconds of (ranks, seconds, ...), from the first to the last point."""
+    return math.log(points[-1][1] / points[0][1]) / math.log(points[-1][0] / points[0][0])
+
+
+def verdict(kind, points, complete):
+    """What the points (ranks, seconds, classes of ranks, classes of flows) say of the slope, in a line."""
+    alike = [p for p in points if p[2] <= points[0][2] and p[3] <= points[0][3]]
+    everywhere = f"over all points {slope_of(points):.2f}" + ("" if complete else f", up to {count(points[-1][0])} ranks; more take over {LONGEST} s")
+    if len(alike) < 2:
+        return f"* {kind}: no two points of which the second has no more classes of ranks and of flows than the first, so nothing is judged; slope {everywhere}"
+    slope = slope_of(alike)
+    where = " and ".join(count(p[0]) for p in (alike[0], alike[-1]))
+    return f"* {kind}: slope {slope:.2f} between {where} ranks, where classes do not grow: {'met' if slope < SLOPE else 'NOT MET'}; {everywhere}"
 
 
 def growth(twofold):
     """Wall seconds by kind and ranks, and the slope of each kind."""
-    table = Table("kind", "ranks", "classes", "wall time", "runs")
-    lines, rows = [], []
+    table = Table("kind", "ranks", "classes of ranks", "classes of flows", "wall time", "runs")
+    lines, rows, drawn = [], [], []
     for kind, (make, sizes) in GROWTH.items():
         points = []
         for ranks in sizes:
             progress(f"{kind}, {ranks} ranks")
             done = repeated(twofold, make(ranks))
             if done is None:
-                table.add(kind, count(ranks), "", f"over {LONGEST} s", "1")
+                table.add(kind, count(ranks), "", "", f"over {LONGEST} s", "1")
                 continue
-            report, seconds, runs = done
+            report, seconds, runs, costs = done
             assert report["outcome"] == "OK", f"{kind} on {ranks} ranks: {report['outcome']}"
-            points.append((ranks, seconds, classes(report, ranks)))
-            table.add(kind, count(ranks), count(points[-1][2]), f"{seconds:.2f} s", str(runs))
+            of_ranks, of_flows = classes(report, ranks), costs.get("classes of flows at most", 0)
+            points.append((ranks, seconds, of_ranks, of_flows))
+            table.add(kind, count(ranks), count(of_ranks), count(of_flows), f"{seconds:.2f} s", str(runs))
             rows.append(row(f"growth: {kind} on {ranks} ranks", report["median_step_seconds"], None, "s", "none", wall_seconds=seconds, runs=runs, ranks=ranks,
-                            classes=points[-1][2]))
-        slope = math.log(points[-1][1] / points[0][1]) / math.log(points[-1][0] / points[0][0])
-        alike = points[-1][2] == points[0][2]
-        lines.append((kind, points, slope, alike, points[-1][0] == sizes[-1]))
-    def line(kind, points, slope, alike, complete):
-        if not complete:
-            return f"* {kind}: slope {slope:.2f} up to {count(points[-1][0])} ranks; more take over {LONGEST} s: NOT MET"
-        if not alike:
-            return f"* {kind}: slope {slope:.2f}, and the number of classes changes from {points[0][2]} to {points[-1][2]}"
-        return f"* {kind}: slope {slope:.2f}, {'met' if slope < SLOPE else 'NOT MET'}: the classes do not grow"
-
-    return table, [line(*of) for of in lines], rows, [(of[0], of[1]) for of in lines]
+                            classes=of_ranks, classes_of_flows=of_flows))
+        lines.append(verdict(kind, points, points[-1][0] == sizes[-1]))
+        drawn.append((kind, points))
+    return table, lines, rows, drawn
 
 
 def svg(lines):
@@ -296,9 +310,9 @@ def svg(lines):
         parts.append(f'<line class="g" x1="{left}" y1="{y(seconds):.1f}" x2="{left + width}" y2="{y(seconds):.1f}"/>'
                      f'<text x="{left - 8}" y="{y(seconds) + 4:.1f}" text-anchor="end">{seconds:g} s</text>')
     for (kind, points), colour in zip(lines, colours):
-        path = " ".join(f"{x(ranks):.1f},{y(seconds):.1f}" for ranks, seconds, _ in points)
+        path = " ".join(f"{x(ranks):.1f},{y(seconds):.1f}" for ranks, seconds, *_ in points)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        parts += [f'<circle cx="{x(ranks):.1f}" cy="{y(seconds):.1f}" r="3" fill="{colour}"/>' for ranks, seconds, _ in points]
+        parts += [f'<circle cx="{x(ranks):.1f}" cy="{y(seconds):.1f}" r="3" fill="{colour}"/>' for ranks, seconds, *_ in points]
         parts.append(f'<text x="{x(points[-1][0]) + 8:.1f}" y="{y(points[-1][1]) + 4:.1f}" style="fill:{colour}">{kind}</text>')
     parts.append(f'<text x="{left + width / 2}" y="{top + height + 38}" text-anchor="middle">ranks</text></svg>')
     return "\n".join(parts) + "\n"
@@ -335,7 +349,9 @@ def main():
             "## Many predictions", "", *many, "", *[f"* {line}" for line in predictions_of_70b(twofold)], "",
             "## One collective of 1 GiB on a whole cluster", "", *whole.lines, "", f"Wall time of `twofold bench`; all_to_all among {count(MOST_ALL_TO_ALL)} ranks at most.", "",
             "## Growth", "", "![wall time over ranks](growth.svg)", "", *grown.lines, "",
-            "Wall time: the median of so many runs. The slope is that of the medians, from the first to the last point.", "", *slopes]
+            "Wall time: the median of so many runs. Classes of flows: of the collective, or the meeting of several, that has most; 0 if none had to be solved. "
+            "The slope is that of the medians, from the first to the last point. The points that have no more classes of either kind than the first one are judged.", "",
+            *slopes]
     study.publish("What simulations cost", text, [*big_rows, *exact_rows, *repeated_rows, *rows, *many_rows, *whole_rows, *grown_rows])
     study.end(problems)
 

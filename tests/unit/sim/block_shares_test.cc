@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -91,6 +92,25 @@ TEST(BlockShares, MostOfABlockSlowsDown) {
 }
 
 TEST(BlockShares, WhatHasNoLinkHasALimit) { EXPECT_EQ(ExpectFluids({1}, {{{}, {}, 4, 2}}).ends[0], 2); }
+
+// Two solutions of the same flows, in turn: those without bytes take no part, neither do links that only they cross.
+TEST(BlockShares, OfKnownFlows) {
+  FlowBlocks::Flows flows{.bandwidths = {6, 6, 1}, .links = {}, .weights = {}, .limits = {}};
+  for (const std::vector<int>& links : std::vector<std::vector<int>>{{0, 1}, {0}, {1}, {0, 2}})
+    flows.Add(links, Ones(links.size()), Fluid::kNoLimit);
+  const auto network = std::make_shared<const FlowBlocks::Network>(std::move(flows));
+  BlockShares some(network, {6, 12, 0, 0}), all(network, {6, 12, 6, 2});
+  const auto next = [](BlockShares& of) { return of.Next().value(); };
+  const BlockShares::Step first = next(some);
+  EXPECT_THAT(first.rates, testing::UnorderedElementsAre(testing::Pair(0, 3), testing::Pair(1, 3)));
+  EXPECT_THAT(first.loads, testing::UnorderedElementsAre(testing::Pair(0, 6), testing::Pair(1, 3)));
+  EXPECT_THAT(next(all).rates, testing::UnorderedElementsAre(testing::Pair(0, 2.5), testing::Pair(1, 2.5),
+                                                             testing::Pair(2, 3.5), testing::Pair(3, 1)));
+  EXPECT_EQ(next(some).time, 2);
+  EXPECT_EQ(next(some).time, 3);
+  EXPECT_FALSE(some.Next());
+  EXPECT_FALSE(BlockShares(network, {0, 0, 0, 0}).Next());
+}
 
 TEST(BlockShares, OfNothing) { EXPECT_FALSE(BlockShares({1}).Next()); }
 

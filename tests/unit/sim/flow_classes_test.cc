@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <limits>
+#include <map>
 #include <memory>
 #include <random>
 
@@ -85,9 +87,9 @@ TEST(FlowClasses, WhatDiffersTellsOthersApart) {
 // A second set on one of the links: the flow there is apart, and the one that shares a link with nobody else is not.
 TEST(FlowClasses, SetsTellEachOthersFlowsApart) {
   const FlowClasses both = Classify(std::vector<double>(14, 1e9), {Ring(6), {{{0, 12}, 1e9}}});
-  EXPECT_EQ(both.of[0][0], 0);
-  EXPECT_NE(both.of[0][0], both.of[0][1]);
-  EXPECT_EQ(both.of[0][1], both.of[0][5]);
+  EXPECT_EQ(both.ClassOf(0, 0), 0);
+  EXPECT_NE(both.ClassOf(0, 0), both.ClassOf(0, 1));
+  EXPECT_EQ(both.ClassOf(0, 1), both.ClassOf(0, 5));
   EXPECT_EQ(both.classes.size(), 3u);
   const FlowClasses twice = Classify(std::vector<double>(12, 1e9), {Ring(6), Ring(6)});
   EXPECT_EQ(twice.classes.size(), 2u);
@@ -120,7 +122,7 @@ TEST(FlowClasses, PartsAreEqualFlows) {
              one_by_one = of({{0, 1}, {0, 1}, {0, 1}, {1, 1}, {2, 1}, {2, 1}, {2, 1}});
   const FlowClasses few = classify(three), many = classify(one_by_one);
   ASSERT_EQ(few.classes.size(), 2u);
-  EXPECT_EQ(few.of[0][0], few.of[0][2]);
+  EXPECT_EQ(few.ClassOf(0, 0), few.ClassOf(0, 2));
   EXPECT_EQ(few.classes[0].weights, (std::vector<int>{3, 6}));
   EXPECT_EQ(few.classes[1].weights, (std::vector<int>{1, 1}));
   ASSERT_EQ(many.classes.size(), 2u);
@@ -172,8 +174,101 @@ TEST(FlowClasses, TwinsAreClassifiedAsAllOfThemWouldBe) {
       EXPECT_EQ(got.classes[c].links, want.classes[c].links);
       EXPECT_EQ(got.classes[c].weights, want.classes[c].weights);
     }
-    for (size_t f = 0; f < all.size(); ++f) EXPECT_EQ(got.ClassOf(0, f), want.of[0][f]) << f;
+    for (size_t f = 0; f < all.size(); ++f) EXPECT_EQ(got.ClassOf(0, f), want.ClassOf(0, f)) << f;
   }
+}
+
+// Expects the same classes of flows and of links, perhaps with other numbers.
+void ExpectSameClasses(const FlowClasses& got, const FlowClasses& want) {
+  ASSERT_EQ(got.classes.size(), want.classes.size());
+  ASSERT_EQ(got.links.size(), want.links.size());
+  std::vector<int> flows(want.classes.size(), -1), links(want.links.size(), -1);  // by number in `want`: that in `got`
+  std::map<int, int> of_link;                                                     // in `got`
+  for (size_t l = 0; l < got.links.size(); ++l)
+    for (const int link : got.links[l]) of_link[link] = static_cast<int>(l);
+  for (size_t l = 0; l < want.links.size(); ++l) {
+    links[l] = of_link.at(want.links[l][0]);
+    EXPECT_EQ(got.links[static_cast<size_t>(links[l])].size(), want.links[l].size());
+    EXPECT_EQ(got.bandwidths[static_cast<size_t>(links[l])], want.bandwidths[l]);
+    for (const int link : want.links[l]) EXPECT_EQ(of_link.at(link), links[l]);
+  }
+  for (size_t s = 0; s < want.sets.size(); ++s) {
+    for (size_t f = 0; f < want.sets[s]->flows() * want.sets[s]->copies(); ++f) {
+      int& number = flows[static_cast<size_t>(want.ClassOf(s, f))];
+      if (number < 0) number = got.ClassOf(s, f);
+      ASSERT_EQ(number, got.ClassOf(s, f)) << "flow " << f << " of set " << s;
+    }
+    EXPECT_EQ(got.lots[s].size(), want.lots[s].size());
+  }
+  for (size_t c = 0; c < want.classes.size(); ++c) {
+    const FlowClasses::Class &own = got.classes[static_cast<size_t>(flows[c])], &other = want.classes[c];
+    EXPECT_EQ(own.set, other.set);
+    EXPECT_EQ(own.rate, other.rate);
+    EXPECT_EQ(want.ClassOf(own.set, own.example), static_cast<int>(c));
+    EXPECT_EQ(got.lots_of[static_cast<size_t>(flows[c])].size(), want.lots_of[c].size());
+    std::map<int, int> weights, others;
+    for (size_t i = 0; i < own.links.size(); ++i) weights[own.links[i]] = own.weights[i];
+    for (size_t i = 0; i < other.links.size(); ++i)
+      others[links[static_cast<size_t>(other.links[i])]] = other.weights[i];
+    EXPECT_EQ(weights, others) << "class " << c;
+  }
+}
+
+// Sets whose classes are known, alone and from a meeting without the last of them, have the classes that they have if
+// nothing is known: whether or not these remain. Some sets stand for several copies.
+TEST(FlowClasses, KnownClassesAreTakenOverOrSplit) {
+  std::mt19937 random(TestSeed());
+  const auto any = [&random](int below) { return static_cast<int>(random() % static_cast<unsigned>(below)); };
+  size_t remained = 0, split = 0;
+  for (int round = 0; round < 300; ++round) {
+    const int ends = 24, copies = 1 + any(3), own = 2 * ends + 8;  // links of a copy: of ends, of 4 switches
+    const OnlyLinks links(std::vector<double>(static_cast<size_t>(copies * own), 1e9));
+    std::vector<std::shared_ptr<const FlowSet>> sets;
+    auto twins = std::make_shared<LinkTwins>(LinkTwins{.number = 1, .others = static_cast<size_t>(copies - 1)});
+    for (int l = 0; l < own; ++l)
+      for (int copy = 1; copy < copies; ++copy) twins->of[l].push_back(copy * own + l);
+    for (int count = 2 + any(3); count > 0; --count) {
+      FlowSet set;
+      const bool all = any(2) == 0;
+      const int range = ends >> any(3), begin = any(ends / range) * range, shift = 1 + any(range - 1),
+                step = 1 + any(2);
+      const int bytes = 1 + any(2);
+      for (int copy = 0; copy < (all ? 1 : copies); ++copy) {
+        for (int i = 0; i < range; i += step) {
+          const int from = begin + i, to = begin + (i + shift) % range, a = from / 6, b = to / 6;
+          std::vector<int> route = {2 * from, 2 * to + 1};
+          if (a != b) route.insert(route.begin() + 1, {2 * ends + 2 * a, 2 * ends + 2 * b + 1});
+          for (int& link : route) link += copy * own;
+          set.Add(route, bytes + (any(200) == 0 ? 1 : 0), round % 2 == 0 ? 1e8 : Fluid::kNoLimit, from % 2);
+        }
+      }
+      if (all && copies > 1) set.twins = twins;
+      sets.push_back(std::make_shared<const FlowSet>(std::move(set)));
+    }
+    FlowClassifier classifier(links);
+    const std::vector<FlowClassifier::Known> nothing(sets.size());
+    const FlowClasses want = classifier.Classify(sets, nothing);
+    std::vector<FlowClasses> alone;
+    for (const auto& set : sets) alone.push_back(classifier.Classify({set}, {nothing.data(), 1}));
+    std::vector<FlowClassifier::Known> known;
+    for (const FlowClasses& of : alone) known.push_back({&of, 0});
+    const FlowClasses got = classifier.Classify(sets, known);
+    ExpectSameClasses(got, want);
+    for (size_t s = 0; s < sets.size(); ++s) ++(got.numbers[s].of == alone[s].numbers[0].of ? remained : split);
+    const size_t before = sets.size() - 1;
+    const FlowClasses met = classifier.Classify({sets.begin(), sets.end() - 1}, {known.data(), before});
+    for (size_t s = 0; s < before; ++s) known[s] = {&met, s};
+    ExpectSameClasses(classifier.Classify(sets, known), want);
+    // One set that met others keeps what these told apart.
+    const FlowClasses rest = classifier.Classify({sets[0]}, {known.data(), 1});
+    for (size_t f = 0; f < sets[0]->flows() * sets[0]->copies(); ++f)
+      EXPECT_EQ(rest.ClassOf(0, f),
+                rest.ClassOf(0, static_cast<size_t>(met.classes[static_cast<size_t>(met.ClassOf(0, f))].example)));
+    if (testing::Test::HasFailure()) FAIL() << "round " << round;
+  }
+  std::printf("of %zu sets that met, the classes of %zu remained\n", remained + split, remained);
+  EXPECT_GT(remained, 30u);
+  EXPECT_GT(split, 30u);
 }
 
 // Regular networks with some irregularities: the ends of all flows are those of their classes.
@@ -205,7 +300,8 @@ TEST(FlowClasses, SolvingOneOfEachIsExact) {
       EXPECT_LT(classes.classes.size(), flows.size() / 2) << round;
     }
     for (size_t f = 0; f < flows.size(); ++f)
-      ASSERT_NEAR(of_classes[static_cast<size_t>(classes.of[0][f])], ends[f], 1e-12 * ends[f]) << round << " " << f;
+      ASSERT_NEAR(of_classes[static_cast<size_t>(classes.ClassOf(0, f))], ends[f], 1e-12 * ends[f])
+          << round << " " << f;
   }
 }
 

@@ -306,6 +306,32 @@ TEST_F(FlowsTest, AMeetingThatRepeatsIsSolvedOnce) {
   EXPECT_EQ(flows_.meetings(), 3);
 }
 
+// Nor does it matter which of them comes first. A third set that meets two that have met before finds their classes.
+TEST_F(FlowsTest, WhoMeetsWhomDoesNotMatter) {
+  const std::vector<Flows::BundlePtr> bundles = {Solve({Part(0, 1)}), Solve({Part(0, 4)}), Solve({Part(2, 4)})};
+  EXPECT_EQ(flows_.most_classes(), 1u);
+  const auto meet = [&](double time, const std::vector<size_t>& numbers) {
+    std::vector<double> ends(bundles.size());
+    for (const size_t number : numbers) {
+      timers_.At(time, [&, number, time] {
+        flows_.BeginTogether(bundles[number], [&, number, time](double) { ends[number] = timers_.now() - time; });
+      });
+    }
+    timers_.At(time, [this] { flows_.Settle(); });
+    timers_.Run();
+    return ends;
+  };
+  const int64_t alone = flows_.solutions();
+  EXPECT_EQ(meet(1024, {0, 1}), (std::vector<double>{2, 2, 0}));
+  EXPECT_EQ(meet(2048, {1, 0}), (std::vector<double>{2, 2, 0}));
+  EXPECT_EQ(flows_.solutions(), alone + 1);
+  EXPECT_EQ(flows_.most_classes(), 2u);
+  EXPECT_EQ(meet(4096, {2, 1, 0}), (std::vector<double>{2, 2, 2}));
+  EXPECT_EQ(meet(8192, {0, 2, 1}), (std::vector<double>{2, 2, 2}));
+  EXPECT_EQ(flows_.solutions(), alone + 2);
+  EXPECT_EQ(flows_.most_classes(), 3u);
+}
+
 TEST_F(FlowsTest, ABundleBegunTwiceSharesWithItself) {
   std::string one, other;
   const Flows::BundlePtr bundle = Solve({Part(0, 1)});
