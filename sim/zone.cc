@@ -36,6 +36,7 @@ class Platform::Zone : public NetZoneImpl {
  public:
   explicit Zone(const Topology& topology)
       : NetZoneImpl("topology"), topology_(topology), links_(topology.link_count()) {}
+  ~Zone() override { delete made_; }  // nothing else would, and it keeps the network model, with all its memory
 
   // SimGrid answers actors in the order of their requests and asks for a flow's route when it answers, so a FIFO queue
   // matches routes to flows.
@@ -73,7 +74,7 @@ class Platform::Zone : public NetZoneImpl {
     return limit;
   }
   simgrid::s4u::Link* New(const std::string& name, double bandwidth) {
-    if (made_ == nullptr) made_ = new Links(*this);  // SimGrid owns what is in it until the end of the process
+    if (made_ == nullptr) made_ = new Links(*this);
     return made_->create_link(name, {bandwidth * kUnitsPerByte})->set_latency(0);
   }
 
