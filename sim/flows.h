@@ -137,7 +137,7 @@ class Flows {
   };
   std::map<JointKey, Known> joints_;
   absl::flat_hash_map<const FlowSet*, size_t> set_numbers_;  // in the order in which they first met
-  void TellApartAsBefore(const JointKey& key, std::vector<FlowClassifier::Known>& classes) const;
+  void StartFromEarlierMeetings(const JointKey& key, std::vector<FlowClassifier::Known>& classes) const;
   KnownSolutions solved_;                                               // of sets that met
   absl::flat_hash_map<std::pair<uint64_t, uint64_t>, GroupPtr> alone_;  // by a hash of flows, apart from their size
   Actives actives_;

@@ -224,14 +224,14 @@ Flows::GroupPtr Flows::Joint(const std::vector<Rest>& rests) {
       classes.push_back({&rest.owner->bundle->group->classes, 0});
     known.told_apart_by.push_back(rest.told_apart_by);
   }
-  TellApartAsBefore(key, classes);
+  StartFromEarlierMeetings(key, classes);
   known.group = MakeGroup(classifier_.Classify(std::move(sets), classes));
   return known.group;
 }
 
-// Some of these sets may have met without the others. Their classes together then are the coarsest ones that each of
-// the sets can have here, too: to begin with those changes nothing that comes of it.
-void Flows::TellApartAsBefore(const JointKey& key, std::vector<FlowClassifier::Known>& classes) const {
+// Some of these sets may have met without the others. Classes here only split those that they had there, so these are
+// where refinement may begin. Each meeting is compared with all that are known (kMostJoints).
+void Flows::StartFromEarlierMeetings(const JointKey& key, std::vector<FlowClassifier::Known>& classes) const {
   std::vector<const JointKey*> of(key.size(), nullptr);  // by set: the largest such meeting
   for (const auto& [met, known] : joints_) {
     if (known.group == nullptr || met.size() >= key.size()) continue;

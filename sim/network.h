@@ -85,6 +85,7 @@ class Network {
   std::shared_ptr<const Schedule> ScheduleOf(int groups, int from, int to, double bytes);
   const Library& library() const { return library_; }
   int64_t planned() const { return planned_; }  // collectives and messages for which schedules were made
+  size_t most_classes() const { return times_.most_classes(); }  // of flows, of what has the network to itself
   // What a reader must know of the times: those that come from a sample of phases.
   std::vector<std::string> notes() const;
 

@@ -66,7 +66,7 @@ std::shared_ptr<const Paths> PhaseTimes::Route(std::span<const Part> parts) {
     uint64_t number = 0;
     part.phase.flows.ForEach([&](const Flow& f) { requests.push_back({PairOf(part, f), number++, f.bytes}); });
   }
-  if (paths_.use_count() != 1) paths_ = std::make_shared<Paths>();
+  if (paths_.use_count() != 1) paths_ = std::make_shared<Paths>();  // else its memory serves again
   size_t senders = 1;
   for (const Part& part : parts) senders += part.endpoints.size();
   const bool many = requests.size() >= kManyOfOne * senders;
@@ -333,6 +333,7 @@ std::vector<double> PhaseTimes::EndsByClass(const std::shared_ptr<const FlowSet>
   if (const auto hash = HashOf(*flows); !last_classes_ || last_classes_->first != hash) {
     const FlowClassifier::Known nothing;
     last_classes_.emplace(hash, classifier_->Classify({flows}, {&nothing, 1}));
+    most_classes_ = std::max(most_classes_, last_classes_->second.classes.size());
   }
   const FlowClasses& classes = last_classes_->second;
   const std::vector<double> of_classes = EndsOf(classes, *flows);
@@ -345,6 +346,7 @@ std::vector<double> PhaseTimes::EndsByClass(const std::shared_ptr<const FlowSet>
 void PhaseTimes::Solve(std::span<const Part> parts, Time& time) {
   if (time.exact) return;
   if (time.paths == nullptr) time.paths = Route(parts);
+  paths_ = nullptr;  // to solve takes memory, too; `time` has them as long as it needs them
   const auto flows = std::make_shared<FlowSet>();
   std::vector<size_t> ends_at(parts.size());  // where each part's flows end
   std::vector<double> routes;

@@ -37,6 +37,8 @@ class PhaseTimes {
   PhaseTimes(const Topology& topology, Router& router);
 
   static constexpr double kUnknown = 2;
+  // The most classes of flows of one phase that were solved.
+  size_t most_classes() const { return most_classes_; }
 
   // What one group does in a phase; all groups begin together. `endpoints`: by rank of the group.
   struct Part {
@@ -132,6 +134,7 @@ class PhaseTimes {
   std::optional<FlowClassifier> classifier_;  // made when first needed
   // What Solve classified last, by HashOf: the next size of a collective often has the same flows.
   std::optional<std::pair<std::pair<uint64_t, uint64_t>, FlowClasses>> last_classes_;
+  size_t most_classes_ = 0;
 };
 
 }  // namespace twofold::sim

@@ -114,7 +114,8 @@ RankTrainer::RankTrainer(RankContext& ctx, const TrainingOptions& options, const
                                                .dtype = options.types.parameter,
                                                .tokens = options.model->input().kind == ModelInput::kTokens});
   if (NeedsNorm()) {
-    norm_.TellShardsApart(layers_.TellOwnersApart());
+    const bool briefly = norm_.DiffersBriefly(mesh_.shape().dp * mesh_.shape().cp);
+    norm_.TellShardsApart(layers_.TellOwnersApart(briefly), briefly);
   }
   if (!scaler_.dynamic() && scaler_.scale() != 1) {
     unscaling_ = device_.NewTensor(Shape{1}, DType::kF32, Category::kOther);

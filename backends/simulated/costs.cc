@@ -66,7 +66,8 @@ void AddCosts(const sim::Engine& engine, const sim::Network& network, const Mome
   Add("bundles of flows", outcome).set_count(engine.flows()->begun());
   Add("meetings of bundles", outcome).set_count(engine.flows()->meetings());
   Add("solutions", outcome).set_count(engine.flows()->solutions());
-  Add("classes of flows at most", outcome).set_count(static_cast<int64_t>(engine.flows()->most_classes()));
+  Add("classes of flows at most", outcome)
+      .set_count(static_cast<int64_t>(std::max(engine.flows()->most_classes(), network.most_classes())));
   Add("zones of links", outcome).set_count(static_cast<int64_t>(engine.flows()->zones()));
 }
 

@@ -19,7 +19,7 @@ namespace twofold::optim {
 Tensor SquaredNorm(nn::Context& ctx, std::span<const Tensor> gradients,
                    const std::function<void(Tensor&)>& all_reduce = nullptr);
 
-// Adds the squares of further gradients to such a sum.
+// Adds the squares of further gradients, of the same type, to `squares`, which SquaredNorm returned.
 void AddSquares(nn::Context& ctx, std::span<const Tensor> gradients, Tensor& squares);
 
 // The factor that turns the given gradients into true gradients (without loss scale) of norm at most max_norm:

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -20,9 +21,15 @@ template <class Phases, class FlowsOf>
 std::vector<int> LastPhases(const Phases& phases, int ranks, FlowsOf&& flows_of) {
   std::vector<int> last(static_cast<size_t>(ranks), -1);
   for (size_t p = 0; p < phases.size(); ++p) {
-    if (flows_of(phases[p]).empty()) std::fill(last.begin(), last.end(), static_cast<int>(p));
-    for (const auto& f : flows_of(phases[p]))
+    const auto& flows = flows_of(phases[p]);
+    if (flows.empty()) std::fill(last.begin(), last.end(), static_cast<int>(p));
+    const auto visit = [&](const auto& f) {
       last[static_cast<size_t>(f.from)] = last[static_cast<size_t>(f.to)] = static_cast<int>(p);
+    };
+    if constexpr (requires { flows.ForEach(visit); })
+      flows.ForEach(visit);
+    else
+      for (const auto& f : flows) visit(f);
   }
   return last;
 }
@@ -41,6 +48,32 @@ inline Phase Reversed(Phase phase) {
   for (Flow& f : phase.flows.Listed()) std::swap(f.from, f.to);
   return phase;
 }
+
+// What every rank sends to the one at some distance. Where each has a node of its own, these flows are described
+// instead of listed: at all distances, thousands of ranks have millions.
+class Rotation {
+ public:
+  explicit Rotation(const Places& places) : ranks_(places.ranks()) {
+    if (places.nodes != ranks_) return;
+    auto nodes = std::make_shared<std::vector<std::vector<int>>>();
+    for (int rank = 0; rank < ranks_; ++rank) nodes->push_back({rank});
+    nodes_ = std::move(nodes);
+  }
+  FlowList By(int shift, double bytes) const {
+    if (nodes_ != nullptr) {
+      const PairFlows pairs{.teams = nodes_, .first = static_cast<size_t>(shift), .step = static_cast<size_t>(ranks_)};
+      return {std::make_shared<const FlowPattern>(std::make_shared<const PairFlows>(pairs)), {{0, 0, bytes}}};
+    }
+    FlowList flows;
+    flows.reserve(static_cast<size_t>(ranks_));
+    for (int rank = 0; rank < ranks_; ++rank) flows.push_back({rank, (rank + shift) % ranks_, bytes});
+    return flows;
+  }
+
+ private:
+  int ranks_;
+  std::shared_ptr<const std::vector<std::vector<int>>> nodes_ = nullptr;
+};
 
 // Ranks 0 to n - 1 exchange with the rank whose number differs in one bit.
 inline Phase Exchange(int distance, int n, double bytes) {

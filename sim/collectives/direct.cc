@@ -12,13 +12,10 @@
 namespace twofold::sim {
 namespace {
 
-void Rotate(std::vector<Phase>& phases, int n, double part) {
-  for (int shift = 1; shift < n; ++shift) {
-    Phase phase{.rounds = shift == 1 ? 1 : 0, .flows = {}};
-    phase.flows.reserve(static_cast<size_t>(n));
-    for (int i = 0; i < n; ++i) phase.flows.push_back({i, (i + shift) % n, part});
-    phases.push_back(std::move(phase));
-  }
+void Rotate(std::vector<Phase>& phases, const Places& places, double part) {
+  const Rotation rotation(places);
+  for (int shift = 1; shift < places.ranks(); ++shift)
+    phases.push_back({.rounds = shift == 1 ? 1 : 0, .flows = rotation.By(shift, part)});
 }
 
 Phase AtRoot(const CollectiveShape& shape, double part, bool from_root) {
@@ -43,15 +40,15 @@ Phase FromMatrix(const CollectiveShape& shape) {
 
 }  // namespace
 
-absl::StatusOr<Schedule> DirectSchedule(const CollectiveShape& shape, const Places&) {
+absl::StatusOr<Schedule> DirectSchedule(const CollectiveShape& shape, const Places& places) {
   const int n = shape.ranks;
   const double part = shape.bytes / n;
   std::vector<Phase> phases;
   switch (shape.kind) {
-    case Communication::kAllReduce: Rotate(phases, n, part), Rotate(phases, n, part); break;
+    case Communication::kAllReduce: Rotate(phases, places, part), Rotate(phases, places, part); break;
     case Communication::kAllGather:
     case Communication::kReduceScatter:
-    case Communication::kAllToAll: Rotate(phases, n, part); break;
+    case Communication::kAllToAll: Rotate(phases, places, part); break;
     case Communication::kAllToAllV: phases.push_back(FromMatrix(shape)); break;
     case Communication::kBroadcast: phases.push_back(AtRoot(shape, shape.bytes, true)); break;
     case Communication::kReduce: phases.push_back(AtRoot(shape, shape.bytes, false)); break;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "core/base/check.h"
 #include "sim/collectives/schedule.h"
 
 namespace twofold::sim {
@@ -129,6 +131,8 @@ KindLoads AddUpByPair(const PairFlows& flows, size_t kinds, const Places& places
   if (const size_t within = flows.FlowsWithin(); within > 0) kind(flows.kind_within).flows += static_cast<int>(within);
   if (const size_t between = flows.FlowsBetween(); between > 0)
     kind(flows.kind_between).flows += static_cast<int>(between), kind(flows.kind_between).between = true;
+  TWOFOLD_CHECK(flows.teams->size() == static_cast<size_t>(places.nodes), "teams are the ranks of each node");
+  TWOFOLD_CHECK(flows.size() <= static_cast<size_t>(std::numeric_limits<int>::max()), "flows of a phase are counted");
   std::set<KindLoads::Load> sent, own, nics;
   const auto load = [](std::initializer_list<std::pair<int, size_t>> counts) {
     KindLoads::Load carried;
@@ -137,10 +141,13 @@ KindLoads AddUpByPair(const PairFlows& flows, size_t kinds, const Places& places
     std::sort(carried.begin(), carried.end());
     return carried;
   };
+  std::pair<size_t, size_t> last = {0, 0};  // of the team before, if it has one rank
   for (size_t t = 0; t < flows.teams->size(); ++t) {
     const std::vector<int>& team = (*flows.teams)[t];
     const size_t peers = flows.within && !team.empty() ? team.size() - 1 : 0;
     const size_t sends = flows.SendsTo(t), receives = flows.ReceivesFrom(t);
+    if (team.size() == 1 && last == std::pair(sends, receives)) continue;
+    last = team.size() == 1 ? std::pair(sends, receives) : std::pair<size_t, size_t>();
     sent.insert(load({{flows.kind_within, peers}, {flows.kind_between, sends}}));
     own.insert(load({{flows.kind_within, peers}}));
     std::map<int, size_t> ranks;  // by NIC

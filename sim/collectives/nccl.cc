@@ -209,8 +209,8 @@ class Routes {
     if (keep) {
       if (const auto known = kept->routes.find(key); known != kept->routes.end()) return known->second;
     }
-    absl::StatusOr<NcclRoute> route =
-        MakeNcclRoute(a, shape_, places_, keep ? std::move(kept->storage) : std::vector<NcclHop>());
+    absl::StatusOr<NcclRoute> route = MakeNcclRoute(
+        a, shape_, places_, a != NcclAlgorithm::kDirect ? std::move(kept->storage) : std::vector<NcclHop>());
     if (!route.ok()) return route.status();
     auto made = std::make_shared<Made>(Made{.route = *std::move(route), .kept = keep});
     if (!keep) return made;

@@ -1,8 +1,8 @@
 // What all ranks of some teams send to all ranks of others: the flows of one phase of an all-to-all, which are too many
 // to be kept.
 //
-// Among 4,096 ranks an all-to-all has 16 million flows. They follow from the teams (the ranks of a node, or each rank
-// by itself) and from how far apart the teams are that exchange in a phase.
+// Among 4,096 ranks an all-to-all has 16 million flows. They follow from the teams, which are the ranks of each node,
+// and from how far apart the teams are that exchange in a phase.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 namespace twofold::sim {
 
 struct PairFlows {
-  std::shared_ptr<const std::vector<std::vector<int>>> teams;  // their ranks
+  std::shared_ptr<const std::vector<std::vector<int>>> teams;  // their ranks; of each node, all
   bool within = false;  // all pairs of each team, too, before what the team sends to others
   // Each team sends to those at the distances first, first + step, ... below the number of teams, around the end.
   size_t first = 1, step = 1;

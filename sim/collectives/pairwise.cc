@@ -8,20 +8,23 @@
 
 namespace twofold::sim {
 
-absl::StatusOr<Schedule> PairwiseSchedule(const CollectiveShape& shape, const Places&) {
+absl::StatusOr<Schedule> PairwiseSchedule(const CollectiveShape& shape, const Places& places) {
   const int n = shape.ranks;
   const bool uneven = shape.kind == Communication::kAllToAllV;
   if (!uneven && shape.kind != Communication::kAllToAll && shape.kind != Communication::kReduceScatter) {
     return NoForm("pairwise", shape);
   }
+  const Rotation rotation(places);
   std::vector<Phase> phases;
   for (int shift = 1; shift < n; ++shift) {
     Phase& phase = phases.emplace_back();
-    phase.flows.reserve(static_cast<size_t>(n));
+    if (!uneven) {
+      phase.flows = rotation.By(shift, shape.bytes / n);
+      continue;
+    }
     for (int i = 0; i < n; ++i) {
       const int to = (i + shift) % n;
-      phase.flows.push_back(
-          {i, to, uneven ? shape.matrix[static_cast<size_t>(i)][static_cast<size_t>(to)] : shape.bytes / n});
+      phase.flows.push_back({i, to, shape.matrix[static_cast<size_t>(i)][static_cast<size_t>(to)]});
     }
   }
   return Finished(std::move(phases), n);

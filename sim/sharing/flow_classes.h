@@ -9,7 +9,7 @@
 //
 // Sets that meet and whose classes are known, each by itself, need not be looked at flow by flow: as long as nothing
 // splits the classes of a set's links, its flows' classes remain, and are taken over. Only the flows of the other sets
-// are listed, and refinement goes on until that is so.
+// are listed. If refinement splits links' classes of another set, this one is listed, too, and refinement goes on.
 //
 // Cost: for listed flows that cross E links in total, O(E) for the first round of refinement. Later ones look only at
 // what touches a class that was split, and the largest part of a class keeps its colour: O(E log E) for all of them.

@@ -83,8 +83,13 @@ GradientNorm::GradientNorm(nn::Context& ctx, ParameterLayout& layout, ProcessGro
     owned_experts_ = OwnedGradients(layout, is_expert);
 }
 
+bool GradientNorm::DiffersBriefly(int sharers) const {
+  const ProcessGroup* const shards = layout_.shard_group();
+  return !ctx_.device.IsOnHost(owned_[0]) || shards == nullptr || shards->size() == sharers;
+}
+
 // Which stretches a rank leaves out depends on its shard; on a rank that owns all it holds, on nothing.
-void GradientNorm::TellShardsApart(bool stands_for_others) {
+void GradientNorm::TellShardsApart(bool stands_for_others, bool briefly) {
   const auto any = [](const nn::Parameter&) { return true; };
   std::map<size_t, Others> others;  // by bucket
   const std::vector<FlatGradient> gradients = layout_.Gradients();
@@ -102,7 +107,7 @@ void GradientNorm::TellShardsApart(bool stands_for_others) {
         ForOwned(kept, numel, any, [&](int64_t first, int64_t count) { StrAppend(&text, first, "+", count, " "); });
         return {StrCat("owns ", text)};
       },
-      "shards have different parts of the gradient norm", /*briefly=*/true);
+      "shards have different parts of the gradient norm", briefly);
   if (stands_for_others || for_shards) StandFor(others, gradients[0].gradient.Flat());
 }
 

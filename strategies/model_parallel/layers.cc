@@ -64,11 +64,14 @@ ParallelLayers::ParallelLayers(DeviceMesh& mesh, const ParallelOptions& options)
 }
 
 // The first rank owns what all share; the first of those that share key/value heads owns these.
-bool ParallelLayers::TellOwnersApart() {
+bool ParallelLayers::TellOwnersApart(bool briefly) {
   std::vector<int> kinds(static_cast<size_t>(tensor_.size()));
   const size_t sharers = KeyValueSharers(tensor_.size(), options_.kv_heads);
   for (size_t r = 1; r < kinds.size(); ++r) kinds[r] = r % sharers == 0 ? 1 : 2;
-  return tensor_.RanksDifferBriefly(kinds, "ranks along tp compute different parts of the gradient norm");
+  const std::string why = "ranks along tp compute different parts of the gradient norm";
+  if (briefly) return tensor_.RanksDifferBriefly(kinds, why);
+  tensor_.RanksDiffer(kinds, why);
+  return false;
 }
 
 nn::Placing ParallelLayers::PlacesOfRows() const {

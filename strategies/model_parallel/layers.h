@@ -42,9 +42,9 @@ class ParallelLayers final : public nn::Layers {
   ProcessGroup& tensor_sums() { return tensor_sums_ != nullptr ? *tensor_sums_ : tensor_; }
   // The ranks along tp with the same key/value heads (kKeyValueTag). Null if no two ranks share heads.
   ProcessGroup* key_value_sums() { return options_.kv_heads == 1 ? tensor_sums_.get() : key_value_sums_.get(); }
-  // Tells ranks along tp apart by which copies of shared parameters they own (ProcessGroup::RanksDifferBriefly). For
-  // trainings that need norms of gradients. Returns whether this rank stands for others.
-  bool TellOwnersApart();
+  // Tells ranks along tp apart by which copies of shared parameters they own (ProcessGroup::RanksDiffer; `briefly`:
+  // RanksDifferBriefly). For trainings that need norms of gradients. Returns whether this rank stands for others.
+  bool TellOwnersApart(bool briefly);
   // The rows of the residual stream that this rank holds.
   const ResidualRows& rows() const { return rows_; }
 

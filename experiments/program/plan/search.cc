@@ -212,7 +212,7 @@ class Searching {
     std::sort(plan_.ranked.begin(), plan_.ranked.end(), [&](const Simulated& a, const Simulated& b) {
       return std::pair(a.seconds, place[ToLine(a.layout)]) < std::pair(b.seconds, place[ToLine(b.layout)]);
     });
-    PutPlainestFirst(plan_.ranked);
+    if (options_.gap > 0 && !options_.exhaustive) PutPlainestFirst(plan_.ranked);
     plan_.least = std::numeric_limits<double>::infinity();
     for (const Simulated& s : plan_.ranked) plan_.least = std::min(plan_.least, s.seconds * (1 - s.Off()));
     const auto leave = [&](double bound, size_t i) {
@@ -271,6 +271,12 @@ void PutPlainestFirst(std::vector<Simulated>& ranked) {
   std::rotate(ranked.begin(), plainest, plainest + 1);
 }
 
+double FastestOf(const Plan& plan) {
+  double fastest = std::numeric_limits<double>::infinity();
+  for (const Simulated& s : plan.ranked) fastest = std::min(fastest, s.seconds);
+  return fastest;
+}
+
 int64_t SimulationsOf(const Plan& plan) {
   return static_cast<int64_t>(plan.ranked.size() + plan.too_large.size() + plan.failed.size());
 }
@@ -280,11 +286,8 @@ std::string ProofOf(const Plan& plan, const SearchOptions& options) {
   std::string text =
       StrCat("of ", CountText(plan.space.legal), " legal layouts ", CountText(plan.screened_out), " do not fit");
   if (!plan.ranked.empty()) {
-    const auto fastest = std::min_element(plan.ranked.begin(), plan.ranked.end(),
-                                          [](const Simulated& a, const Simulated& b) { return a.seconds < b.seconds; });
-    const double best = options.gap > 0
-                            ? fastest->seconds
-                            : plan.ranked[std::min(static_cast<size_t>(options.top), plan.ranked.size()) - 1].seconds;
+    const auto k = std::min(static_cast<size_t>(options.top), plan.ranked.size());
+    const double best = options.gap > 0 ? FastestOf(plan) : plan.ranked[k - 1].seconds;
     StrAppend(&text, ", ", CountText(plan.slower), " cannot beat ", SecondsText(best),
               options.gap > 0 ? StrCat(" by more than ", ShareText(options.gap)) : "");
   }

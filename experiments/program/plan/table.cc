@@ -71,7 +71,9 @@ std::string MarksText(const Plan& plan, const Shown& shown) {
               extended && folded ? ", or " : "",
               folded ? "simulated with one rank for several that are not quite alike" : "", ", off by about ",
               absl::StrFormat("%.2g", 100 * off), " % at most (",
-              for_gap ? "--gap=0 simulates all of them" : "fabric.simulated.folding: OFF simulates every rank", ").\n");
+              for_gap ? "--gap=0 and fabric.simulated.folding: OFF simulate all of it"
+                      : "fabric.simulated.folding: OFF simulates every rank",
+              ").\n");
   }
   return text;
 }
@@ -121,10 +123,11 @@ std::string NearlyText(const Plan& plan, const Shown& shown) {
 std::string EndText(const Plan& plan, const Shown& shown) {
   const SearchOptions& o = shown.options;
   if (o.exhaustive) return "All legal layouts were simulated.\n";
-  const double best = plan.ranked[0].seconds;
+  const double best = FastestOf(plan);
   if (plan.proven && o.gap == 0) return StrCat("Proven: no layout of this space is faster (--gap=0).\n");
-  const std::string most = StrCat("no layout can take less than ", SecondsText(plan.least), ", ",
-                                  ShareText(1 - plan.least / best), " below the first");
+  const std::string most =
+      StrCat("no layout can take less than ", SecondsText(plan.least), ", ", ShareText(1 - plan.least / best),
+             " below ", best < plan.ranked[0].seconds ? "the fastest" : "the first");
   if (plan.open == 0 && !plan.failed.empty())
     return StrCat("Not proven: apart from those whose simulation failed, ", most, ".\n");
   if (plan.proven) return StrCat("Proven: ", most, " (--gap=", absl::StrFormat("%g", 100 * o.gap), "%).\n");

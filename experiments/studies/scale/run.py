@@ -262,10 +262,12 @@ def slope_of(points):
 
 def verdict(kind, points, complete):
     """What the points (ranks, seconds, classes of ranks, classes of flows) say of the slope, in a line."""
+    if len(points) < 2:
+        return f"* {kind}: NOT MET: fewer than two points took less than {LONGEST} s"
     alike = [p for p in points if p[2] <= points[0][2] and p[3] <= points[0][3]]
-    everywhere = f"over all points {slope_of(points):.2f}" + ("" if complete else f", up to {count(points[-1][0])} ranks; more take over {LONGEST} s")
+    everywhere = f"over all points {slope_of(points):.2f}" + ("" if complete else f", up to {count(points[-1][0])} ranks: NOT MET, more take over {LONGEST} s")
     if len(alike) < 2:
-        return f"* {kind}: no two points of which the second has no more classes of ranks and of flows than the first, so nothing is judged; slope {everywhere}"
+        return f"* {kind}: no point has no more classes of ranks and of flows than the first one, so nothing is judged; slope {everywhere}"
     slope = slope_of(alike)
     where = " and ".join(count(p[0]) for p in (alike[0], alike[-1]))
     return f"* {kind}: slope {slope:.2f} between {where} ranks, where classes do not grow: {'met' if slope < SLOPE else 'NOT MET'}; {everywhere}"
@@ -290,7 +292,7 @@ def growth(twofold):
             table.add(kind, count(ranks), count(of_ranks), count(of_flows), f"{seconds:.2f} s", str(runs))
             rows.append(row(f"growth: {kind} on {ranks} ranks", report["median_step_seconds"], None, "s", "none", wall_seconds=seconds, runs=runs, ranks=ranks,
                             classes=of_ranks, classes_of_flows=of_flows))
-        lines.append(verdict(kind, points, points[-1][0] == sizes[-1]))
+        lines.append(verdict(kind, points, bool(points) and points[-1][0] == sizes[-1]))
         drawn.append((kind, points))
     return table, lines, rows, drawn
 
