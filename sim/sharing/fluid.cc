@@ -321,6 +321,7 @@ void Fluid::SetRates(std::span<const int> set) {
   }
   using Share = std::pair<double, int>;
   std::vector<Share> shares;
+  shares.reserve(used_.size());
   for (size_t n = 0; n < used_.size(); ++n)
     shares.emplace_back(free_[n] / static_cast<double>(counts_[n]), static_cast<int>(n));
   std::priority_queue queue(std::greater<Share>(), std::move(shares));
