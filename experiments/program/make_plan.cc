@@ -21,6 +21,7 @@
 #include "experiments/program/training_data.h"
 #include "strategies/from_spec.h"
 #include "topologies/build.h"
+#include "topologies/frameworks.h"
 
 namespace twofold {
 namespace {
@@ -105,6 +106,11 @@ absl::StatusOr<plan::Question> QuestionOf(const PlanAsked& o) {
   absl::StatusOr<spec::Spec> given = GivenSpec(*text, q.file, "simulated", SetsOf(o));
   if (!given.ok()) return given.status();
   q.given = *std::move(given);
+  if (q.given.framework() != spec::TWOFOLD) {
+    const absl::StatusOr<framework::Framework> found = FindFramework(q.given);
+    if (!found.ok()) return found.status();
+    q.early_stop = found->defaults().train().activation_checkpointing().early_stop();
+  }
   if (absl::Status s = SetSequence(o.sequence, *q.given.mutable_model()); !s.ok()) return s;
   if (absl::Status s = CheckPlannable(q.given, q.file); !s.ok()) return s;
   absl::StatusOr<std::vector<std::string>> codecs = CodecsOf(o.codecs);

@@ -246,6 +246,10 @@ class Enumeration {
 spec::Spec SpecOf(const Question& question, const Layout& layout) {
   spec::Spec spec = question.given;
   Apply(layout, spec);
+  if (question.early_stop && layout.recompute > 0 && !layout.selective) {
+    auto& recompute = *spec.mutable_train()->mutable_activation_checkpointing();
+    if (!recompute.has_early_stop()) recompute.set_early_stop(true);
+  }
   if (layout.tp == 1) spec.mutable_parallel()->clear_tp_backward_overlap();  // of messages that there are none of
   FillDefaults(spec, question.file);
   return spec;

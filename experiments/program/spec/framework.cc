@@ -28,6 +28,8 @@ absl::Status ExpandFramework(spec::Spec& spec, const std::string& file) {
   if (!found.ok()) return Within(StrCat(file, ": "), found.status());
   spec::Spec whole = found->defaults();
   whole.MergeFrom(spec);
+  // It says how blocks are recomputed, not that they are.
+  if (!spec.train().has_activation_checkpointing()) whole.mutable_train()->clear_activation_checkpointing();
   spec = std::move(whole);
   return absl::OkStatus();
 }

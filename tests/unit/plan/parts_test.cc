@@ -13,6 +13,7 @@
 #include "experiments/program/plan/journal.h"
 #include "experiments/program/plan/layout.h"
 #include "experiments/program/plan/pool.h"
+#include "experiments/program/plan/space.h"
 #include "experiments/program/spec/spec.h"
 #include "tests/scratch_folder.h"
 
@@ -138,6 +139,23 @@ TEST(LayoutTest, RecomputesWithAnEarlyStop) {
   EXPECT_TRUE(own.train().activation_checkpointing().early_stop());
   EXPECT_FALSE(given.train().activation_checkpointing().early_stop());
   EXPECT_FALSE(other.train().activation_checkpointing().has_early_stop());
+}
+
+// Whether blocks are recomputed is free under a framework, too; if they are, they stop as its profile says.
+TEST(SpaceTest, FrameworksMayRecomputeOrNot) {
+  const auto given = GivenSpec(
+      "framework: PYTORCH_COMPILED model { preset: \"gpt2-124m\" } train { global_batch: 8 micro_batch: 1 } "
+      "parallel { cp: 1 tp: 1 pp: 1 sharding: NO_SHARD offload: NO_OFFLOAD } "
+      "fabric { simulated { cluster: \"dgx-a100\" } }",
+      "framework", "simulated");
+  ASSERT_TRUE(given.ok()) << given.status();
+  const Question question{.given = *given, .file = "framework", .ranks = 8, .ranks_per_node = 8, .early_stop = true};
+  std::set<int64_t> recomputes;
+  Enumerate(question, {}, [&](const Layout& layout, const spec::Spec& spec) {
+    recomputes.insert(layout.recompute);
+    EXPECT_EQ(spec.train().activation_checkpointing().early_stop(), layout.recompute > 0) << Describe(layout);
+  });
+  EXPECT_EQ(recomputes, (std::set<int64_t>{0, 1}));
 }
 
 TEST(PoolTest, ProcessesAnswer) {

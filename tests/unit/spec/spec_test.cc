@@ -147,6 +147,24 @@ TEST(Spec, RecomputesWhereItIsAsked) {
             1);
 }
 
+// A framework's profile says how blocks are recomputed, not that they are.
+TEST(Spec, FrameworksRecomputeOnlyWhereItIsAsked) {
+  const std::string text =
+      "framework: PYTORCH_COMPILED model { preset: \"gpt2-124m\" } train { micro_batch: 1 CHECKPOINTING } "
+      "parallel { dp: 8 } fabric { simulated { cluster: \"dgx-a100\" } }";
+  const auto resolved = [&text](const std::string& checkpointing) {
+    std::string whole = text;
+    whole.replace(whole.find("CHECKPOINTING"), 13, checkpointing);
+    const auto spec = ResolveSpec(whole, "framework");
+    EXPECT_TRUE(spec.ok()) << spec.status();
+    return spec.ok() ? spec->train().activation_checkpointing() : spec::ActivationCheckpointing();
+  };
+  EXPECT_EQ(resolved("").every(), 0);
+  EXPECT_EQ(resolved("activation_checkpointing {}").every(), 1);
+  EXPECT_TRUE(resolved("activation_checkpointing {}").early_stop());
+  EXPECT_FALSE(resolved("activation_checkpointing { early_stop: false }").early_stop());
+}
+
 TEST(Spec, CountsRanksAndAccumulation) {
   const spec::Spec spec =
       Resolved(std::string(kMinimal) + " train { global_batch: 48 micro_batch: 4 } parallel { dp: 3 }");
