@@ -53,8 +53,9 @@ inline Phase Reversed(Phase phase) {
 // instead of listed: at all distances, thousands of ranks have millions.
 class Rotation {
  public:
-  explicit Rotation(const Places& places) : ranks_(places.ranks()) {
-    if (places.nodes != ranks_) return;
+  // `places` may be those of a larger group (hierarchical.cc).
+  Rotation(int ranks, const Places& places) : ranks_(ranks) {
+    if (places.ranks() != ranks_ || places.nodes != ranks_) return;
     auto nodes = std::make_shared<std::vector<std::vector<int>>>();
     for (int rank = 0; rank < ranks_; ++rank) nodes->push_back({rank});
     nodes_ = std::move(nodes);

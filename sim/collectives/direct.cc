@@ -12,9 +12,9 @@
 namespace twofold::sim {
 namespace {
 
-void Rotate(std::vector<Phase>& phases, const Places& places, double part) {
-  const Rotation rotation(places);
-  for (int shift = 1; shift < places.ranks(); ++shift)
+void Rotate(std::vector<Phase>& phases, int n, const Places& places, double part) {
+  const Rotation rotation(n, places);
+  for (int shift = 1; shift < n; ++shift)
     phases.push_back({.rounds = shift == 1 ? 1 : 0, .flows = rotation.By(shift, part)});
 }
 
@@ -45,10 +45,10 @@ absl::StatusOr<Schedule> DirectSchedule(const CollectiveShape& shape, const Plac
   const double part = shape.bytes / n;
   std::vector<Phase> phases;
   switch (shape.kind) {
-    case Communication::kAllReduce: Rotate(phases, places, part), Rotate(phases, places, part); break;
+    case Communication::kAllReduce: Rotate(phases, n, places, part), Rotate(phases, n, places, part); break;
     case Communication::kAllGather:
     case Communication::kReduceScatter:
-    case Communication::kAllToAll: Rotate(phases, places, part); break;
+    case Communication::kAllToAll: Rotate(phases, n, places, part); break;
     case Communication::kAllToAllV: phases.push_back(FromMatrix(shape)); break;
     case Communication::kBroadcast: phases.push_back(AtRoot(shape, shape.bytes, true)); break;
     case Communication::kReduce: phases.push_back(AtRoot(shape, shape.bytes, false)); break;

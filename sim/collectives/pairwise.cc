@@ -14,7 +14,7 @@ absl::StatusOr<Schedule> PairwiseSchedule(const CollectiveShape& shape, const Pl
   if (!uneven && shape.kind != Communication::kAllToAll && shape.kind != Communication::kReduceScatter) {
     return NoForm("pairwise", shape);
   }
-  const Rotation rotation(places);
+  const Rotation rotation(n, places);
   std::vector<Phase> phases;
   for (int shift = 1; shift < n; ++shift) {
     Phase& phase = phases.emplace_back();
