@@ -12,21 +12,19 @@ class Model:
     billions: float  # parameters
     sequence: int
     batch: int  # sequences of a step
-    few: int  # of a step on FEW GPUs: a pipeline's many micro-batches take long to simulate
     most_tp: int = 8  # in a node; divides the heads
 
 
-FEW = 16
-# Sequences of 4,096, or the model's own where it is shorter. 2.1 million tokens a step (4.2 of the largest model); 0.5 million of 13B and larger on FEW GPUs.
+# Sequences of 4,096, or the model's own where it is shorter. 2.1 million tokens a step (4.2 of the largest model).
 MODELS = [
-    Model("1B", "llama3.2-1b", "llama", 1.24, 4096, 512, 512),
-    Model("7B", "llama2-7b", "llama", 6.74, 4096, 512, 512),
-    Model("13B", "llama2-13b", "llama", 13.0, 4096, 512, 128),
-    Model("30B", "llama-30b", "llama", 32.5, 2048, 1024, 256, most_tp=4),
-    Model("Mixtral 8x7B", "mixtral-8x7b", "moe { llama", 46.7, 4096, 512, 128),
-    Model("70B", "llama3-70b", "llama", 70.6, 4096, 512, 128),
-    Model("175B", "gpt3-175b", "gpt", 175, 2048, 1024, 256),
-    Model("405B", "llama3-405b", "llama", 406, 4096, 1024, 128),
+    Model("1B", "llama3.2-1b", "llama", 1.24, 4096, 512),
+    Model("7B", "llama2-7b", "llama", 6.74, 4096, 512),
+    Model("13B", "llama2-13b", "llama", 13.0, 4096, 512),
+    Model("30B", "llama-30b", "llama", 32.5, 2048, 1024, most_tp=4),
+    Model("Mixtral 8x7B", "mixtral-8x7b", "moe { llama", 46.7, 4096, 512),
+    Model("70B", "llama3-70b", "llama", 70.6, 4096, 512),
+    Model("175B", "gpt3-175b", "gpt", 175, 2048, 1024),
+    Model("405B", "llama3-405b", "llama", 406, 4096, 1024),
 ]
 
 
@@ -57,29 +55,21 @@ class Job:
         return f"{self.model.name}, {self.gpus} x {self.cluster.name}"
 
     @property
-    def batch(self):
-        return self.model.few if self.gpus <= FEW else self.model.batch
-
-    @property
     def tokens(self):
-        return self.batch * self.model.sequence
+        return self.model.batch * self.model.sequence
 
 
 # Axes that decide little are fixed, so that all plans take minutes, not hours.
 FIXED = 'cp: 1 bucket_mib: 25 order: "pp dp cp tp"'
-LARGE = 40  # billions of parameters from which pipelines are 1F1B only, and micro-batches single sequences
-FIXED_OF_LARGE = " schedule: ONE_F_ONE_B virtual_stages: 1"
 
 
 def spec(job, layout=None, offload=False):
     """The spec of a plan: the whole space, or of the documents' layout what they leave open."""
     model = job.model
     sizes = f"{model.kind} {{ sequence: {model.sequence} }}" + (" }" if "{" in model.kind else "")
-    large = model.billions >= LARGE
-    parallel = FIXED + FIXED_OF_LARGE * large + ("" if offload else " offload: NO_OFFLOAD") + (f" {layout.fields}" if layout else "")
-    one = " micro_batch: 1" * large
+    parallel = FIXED + ("" if offload else " offload: NO_OFFLOAD") + (f" {layout.fields}" if layout else "")
     return (f'model {{ preset: "{model.preset}" {sizes} }}\n'
-            f"train {{ global_batch: {job.batch} clip_norm: 1 precision {{ parameter: BF16 reduce: F32 }} optimizer {{ adamw {{}} }}{one} }}\n"
+            f"train {{ global_batch: {model.batch} clip_norm: 1 precision {{ parameter: BF16 reduce: F32 }} optimizer {{ adamw {{}} }} }}\n"
             f'parallel {{ {parallel} }}\nfabric {{ simulated {{ cluster: "{job.cluster.name}" }} }}\n')
 
 

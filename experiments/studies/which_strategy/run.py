@@ -12,7 +12,7 @@ from common import ROOT, Study, progress, row  # noqa: E402
 from documents import advice  # noqa: E402
 from jobs import CLUSTERS, MODELS, jobs, plain, spec  # noqa: E402
 
-study = Study(__file__, __doc__, needs="`twofold`. No GPU.", takes="up to an hour on two cores; not timed as a whole.",
+study = Study(__file__, __doc__, needs="`twofold`. No GPU.", takes="about half an hour on two cores with --budget=45.",
               writes="table.md, results.json, grid.svg and the tables of docs/which-strategy.md")
 GUIDE = ROOT / "docs/which-strategy.md"
 GAP = "3%"  # intervals of predicted times are wider
