@@ -21,8 +21,8 @@ class GradientNorm {
   // One element, as optim::SquaredNorm returns it; the same on all ranks of `model`. Collective over `model`, the
   // layout's shard groups and `experts`.
   Tensor Squared();
-  // Tells ranks apart whose shards take other launches here (ProcessGroup::RanksDifferBriefly). For trainings that need
-  // norms. `stands_for_others`: this rank does so for ranks that own other elements.
+  // Tells ranks apart whose shards take other launches here (ProcessGroup::RanksDiffer; `briefly`: RanksDifferBriefly).
+  // For trainings that need norms. `stands_for_others`: this rank does so for ranks that own other elements.
   void TellShardsApart(bool stands_for_others, bool briefly);
   // Whether they differ only briefly (RanksDifferBriefly). `sharers`: how many ranks share the data. Where gradients
   // are in host memory and each of several groups shards them (HYBRID_SHARD), they are told apart: as one, a step of
