@@ -107,5 +107,34 @@ TEST(ScheduleTest, AutoTakesNothingThatItsModelCallsSlower) {
   EXPECT_GT(held, 500);
 }
 
+// Where each rank has a node of its own, flows are described; elsewhere, and in parts of a group, listed. They are the
+// same.
+TEST(ScheduleTest, RotationsAreTheSameDescribedAndListed) {
+  constexpr int kRanks = 6;
+  Places shared = UniformPlaces(kRanks, 1e-6, 1e9);
+  for (size_t r = 0; r < kRanks; ++r) shared.node[r] = static_cast<int>(r / 2);
+  shared.nodes = 3;
+  for (const auto make : {DirectSchedule, PairwiseSchedule}) {
+    for (const int n : {kRanks, 4}) {
+      const CollectiveShape shape{Communication::kAllToAll, n, kBytes, 0, {}};
+      const auto described = make(shape, UniformPlaces(kRanks, 1e-6, 1e9)), listed = make(shape, shared);
+      ASSERT_TRUE(described.ok() && listed.ok());
+      EXPECT_EQ(described->last_phase, listed->last_phase);
+      ASSERT_EQ(described->phases.size(), static_cast<size_t>(n - 1));
+      for (size_t p = 0; p < described->phases.size(); ++p) {
+        const FlowList &some = described->phases[p].flows, &others = listed->phases[p].flows;
+        EXPECT_EQ(some.pattern() != nullptr, n == kRanks);
+        EXPECT_EQ(others.pattern(), nullptr);
+        ASSERT_EQ(some.size(), others.size());
+        for (size_t f = 0; f < some.size(); ++f) {
+          EXPECT_EQ(some[f].from, others[f].from);
+          EXPECT_EQ(some[f].to, others[f].to);
+          EXPECT_EQ(some[f].bytes, others[f].bytes);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace schedule_test
 }  // namespace twofold::sim
