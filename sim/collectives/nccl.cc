@@ -251,6 +251,7 @@ class NcclLibrary : public Library {
   absl::StatusOr<Schedule> Plan(const CollectiveShape& shape, const Places& places,
                                 const Choice& choice) const override;
   Schedule Message(double bytes, const Places& places) const override;
+  Range spread(bool between_nodes) const override { return between_nodes ? kSpreadBetweenNodes : kSpreadWithinNode; }
 
  private:
   struct Candidate {

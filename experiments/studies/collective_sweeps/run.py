@@ -3,6 +3,7 @@
 import collections
 import math
 import pathlib
+import re
 import statistics
 import sys
 
@@ -18,6 +19,7 @@ AIMS = {"development": (0.12, 0.25)}
 MOST_OF_A_SYSTEM = 0.20  # likewise of development, both classes of sizes
 # Calls of a size in a source's runs (nccl-tests' -n), where they are not 20: successive broadcasts share the delay of the first.
 CALLS = {"abci": 100}
+SPREAD_MAY_DIFFER = 0.02  # of the percentiles from those that the simulator's intervals have
 GATE_SIZES = 3  # of each series of the gate: the least, the middle and the largest
 
 
@@ -127,7 +129,7 @@ def grouped(all_rows, key_of):
     return markdown(HEAD, [line_of(*group) for group in sorted(groups.items(), key=lambda group: tuple(map(str, group[0])))])
 
 
-def page(all_rows):
+def page(all_rows, spread):
     validation = [r for r in all_rows if part_of(r) == "validation"]
     # What validates by another number of GPUs alone; a node of p6_b200 is such as b200's.
     fewer = {("h100_cluster", 4), ("h100_cluster", 8), *(("vtrain_a100", n) for n in range(2, 8)), *(("b200", n) for n in range(4, 8))}
@@ -136,7 +138,7 @@ def page(all_rows):
                ("validation: one node", [r for r in validation if r["nodes"] == 1]), ("several nodes", [r for r in validation if r["nodes"] > 1]),
                ("other systems or other numbers of nodes alone", [r for r in validation if (r["system"], r["ranks"]) not in fewer]))
     return ["[README.md](README.md) says what is compared. Medians of absolute errors.", "", "Over all rows:", "",
-            *markdown(HEAD, [line_of((name, "all", "", "", "all"), members) for name, members in overall]), "", "By system:", "",
+            *markdown(HEAD, [line_of((name, "all", "", "", "all"), members) for name, members in overall]), "", *spread, "By system:", "",
             *grouped(all_rows, lambda r: (part_of(r), r["system"], r["ranks"] if r["nodes"] > 1 else "", r["nodes"], "all")), "",
             *grouped(all_rows, lambda r: (part_of(r), r["system"], r["ranks"], r["nodes"], r["collective"]))]
 
@@ -158,6 +160,20 @@ def systems_beyond(all_rows):
             seen = statistics.median(map(error, rows)) if rows else 0
             found += [f"development, {system}, {name}: {percent(seen)}, at most {percent(MOST_OF_A_SYSTEM, 0)}"] if seen > MOST_OF_A_SYSTEM else []
     return found
+
+
+def spread_lines(all_rows):
+    """(Lines, problems): how far measured times of large messages are from predicted ones, and whether the simulator's intervals say so."""
+    text = (study.folder.parents[2] / "sim/collectives/nccl_costs.h").read_text()
+    lines, problems = [], []
+    for name, where, between in (("kSpreadWithinNode", "within a node", False), ("kSpreadBetweenNodes", "between nodes", True)):
+        of = [r["measured"] / r["predicted"] for r in all_rows if r["role"] == "validation" and r["bytes"] >= LARGE and (r["nodes"] > 1) == between]
+        tenths = statistics.quantiles(of, n=10)
+        stated = [float(v) for v in re.search(name + r"\{([\d.]+), ([\d.]+)\}", text).groups()]
+        lines.append(f"* {where}: {tenths[0]:.2f} to {tenths[-1]:.2f} ({len(of)} rows); intervals of steps have {stated[0]} to {stated[1]}")
+        if any(abs(seen - said) > SPREAD_MAY_DIFFER for seen, said in zip((tenths[0], tenths[-1]), stated)):
+            problems.append(f"{name} in sim/collectives/nccl_costs.h is {stated[0]} to {stated[1]}, but the rows tell {tenths[0]:.2f} to {tenths[-1]:.2f}")
+    return ["Measured over predicted time of what validates, 1 MiB and more, 10th to 90th percentile:", "", *lines, ""], problems
 
 
 # ---- The picture: a panel a series, measured points and the predicted line, bus bandwidth over size ----
@@ -233,7 +249,9 @@ def main():
         study.end(problems)
     if options.write:
         write_files(series)
-    study.publish("Published sweeps", page(all_rows), all_rows)
+    spread, wrong = spread_lines(all_rows)
+    problems += wrong
+    study.publish("Published sweeps", page(all_rows, spread), all_rows)
     for text in beyond(all_rows, AIMS) + systems_beyond(all_rows):
         print(f"aim missed: {text}")
     problems += beyond(all_rows, BOUNDS)

@@ -88,6 +88,8 @@ absl::Status CheckLaws(const cluster::KernelLaws& laws) {
   }
   if (!(laws.training_tflops() >= 0))
     return InvalidArgument("training_tflops: ", laws.training_tflops(), ": must not be negative; 0: that of the law");
+  if (!(laws.training_error() >= 0 && laws.training_error() < 1))
+    return InvalidArgument("training_error: ", laws.training_error(), ": must be in [0, 1)");
   int64_t last = 0;
   for (const cluster::Kernels::Alignment& a : laws.alignments()) {
     if (a.bytes() <= last || !(a.efficiency() > 0))

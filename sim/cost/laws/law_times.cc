@@ -1,6 +1,7 @@
 #include "sim/cost/laws/law_times.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace twofold {
@@ -51,9 +52,11 @@ std::optional<LawTime> ProductTimeOf(const cluster::Device& device, ProductCall 
   if (law == nullptr) return std::nullopt;
   const TypeRates rates = RatesOf(device, type);
   call.rate = rates.rate, call.element_bytes = rates.element_bytes, call.training = TrainingRate(type);
-  const double error = ProductError(*law, call.shape.flops() / rates.rate) * (Narrow(type) ? 1 : kUnmeasured);
   const auto [known, is_new] = cache.products.try_emplace(call);
   if (is_new) known->second = ProductSeconds(device.laws(), *law, call);
+  const double error =
+      std::hypot(ProductError(*law, call.shape.flops() / rates.rate) * (Narrow(type) ? 1 : kUnmeasured),
+                 TrainingError(device.laws(), *law, call, known->second));
   return LawTime{factor * known->second, error, Narrow(type) && Checked(*law, call.shape.flops())};
 }
 

@@ -66,6 +66,14 @@ double Tiles(const cluster::KernelLaws& laws, const cluster::ProductLaw& law, co
   return sum / weights;
 }
 
+// Microseconds of the product at the rate that the power limit leaves.
+double PowerUs(const cluster::KernelLaws& laws, const cluster::ProductLaw& law, const ProductCall& call) {
+  const double burst = call.shape.flops() / (law.burst_tflops() * call.rate * 1e6);
+  if (const double most = laws.training_tflops() * call.training; most > 0 && law.dtype() == "bf16")
+    return call.shape.flops() / (std::min(most, law.burst_tflops() * law.lasting_share()) * call.rate * 1e6);
+  return burst / (law.lasting_share() + (1 - law.lasting_share()) / (1 + burst / law.settling_us()));
+}
+
 }  // namespace
 
 double ProductSeconds(const cluster::KernelLaws& laws, const cluster::ProductLaw& law, const ProductCall& call) {
@@ -77,11 +85,7 @@ double ProductSeconds(const cluster::KernelLaws& laws, const cluster::ProductLaw
              k = static_cast<double>(p.k);
   const double bytes = b * (element * (m + n) * k + call.result_bytes * m * n);
   const double memory = bytes / (law.memory_tbytes_per_second() * 1e6);
-  const double burst = p.flops() / (law.burst_tflops() * call.rate * 1e6);
-  const double share = law.lasting_share() + (1 - law.lasting_share()) / (1 + burst / law.settling_us());
-  double power = burst / share;
-  if (const double most = laws.training_tflops() * call.training; most > 0 && !eight_bits)
-    power = p.flops() / (std::min(most, law.burst_tflops() * law.lasting_share()) * call.rate * 1e6);
+  const double power = PowerUs(laws, law, call);
   const double all =
       Norm(Norm(tiles, memory, law.sharpness()), power * power / std::max(tiles, power), law.sharpness());
   double us = all + law.call_us();
@@ -108,6 +112,17 @@ double ProductError(const cluster::ProductLaw& law, double flops) {
     if (flops >= r.from()) error = r.p90();
   }
   return error;
+}
+
+double TrainingError(const cluster::KernelLaws& laws) {
+  if (laws.has_training_error()) return laws.training_error();
+  return laws.training_tflops() > 0 ? 0 : kUnknownLawError;
+}
+
+double TrainingError(const cluster::KernelLaws& laws, const cluster::ProductLaw& law, const ProductCall& call,
+                     double seconds) {
+  if (call.training == 0) return 0;
+  return TrainingError(laws) * std::min(1.0, PowerUs(laws, law, call) * kUs / seconds);
 }
 
 }  // namespace twofold

@@ -122,6 +122,24 @@ TEST(ProductLawTest, TheErrorIsThatOfTheRegion) {
   EXPECT_EQ(ProductError(law, 1e13), 0.1);
 }
 
+TEST(ProductLawTest, DoubtAboutTheTrainingRateIsThatOfThePowersShare) {
+  cluster::KernelLaws laws = Laws();
+  EXPECT_EQ(TrainingError(laws), kUnknownLawError) << "no training calibrated it";
+  laws.set_training_tflops(50);
+  EXPECT_EQ(TrainingError(laws), 0);
+  laws.set_training_error(0.4);
+  ProductCall call{.shape = {1, 2560, 512, 4096}};
+  const auto error = [&] {
+    return TrainingError(laws, laws.products(0), call, ProductSeconds(laws, laws.products(0), call));
+  };
+  EXPECT_EQ(error(), 0) << "of a product alone";
+  call.training = 1;
+  EXPECT_NEAR(error(), 0.4, 0.01) << "at half the tiles' rate, power limits it";
+  laws.set_training_tflops(100), laws.mutable_products(0)->set_tflops(25);
+  laws.mutable_products(0)->set_burst_tflops(100);
+  EXPECT_NEAR(error(), 0.1, 0.002) << "tiles limit it: power alone would take a quarter of the time";
+}
+
 TEST(AttentionLawTest, OneWaveTakesAsLongAsItsLongestTile) {
   // 10 tiles of 128 queries, each against 1280 keys in 20 steps.
   const AttentionCall call{
@@ -240,11 +258,19 @@ TEST_F(LawTimesTest, IntervalsAreTheLawsResidualsAndTwiceThatForOtherTypes) {
         ops::MatMul{.a = New({512, 512}, type), .b = New({512, 512}, type), .out = New({512, 512}, type)});
   };
   const Estimate e = product(DType::kBF16), f = product(DType::kF32);
+  const std::string doubt = "+-40 % for the rate that products sustain in training";
+  EXPECT_EQ(GpuCostModel(device).Describe().find(doubt), std::string::npos);
   EXPECT_NEAR(e.high.value() / e.seconds.value(), 1.1, 1e-9);
   EXPECT_NEAR(e.low.value() / e.seconds.value(), 0.9, 1e-9);
   EXPECT_NEAR(f.high.value() / f.seconds.value(), 1.2, 1e-9);
   EXPECT_EQ(e.source, Source::kLaw);
   EXPECT_EQ(f.source, Source::kExtrapolated);
+  device.mutable_laws()->set_training_error(0.4);
+  EXPECT_NE(GpuCostModel(device).Describe().find(doubt), std::string::npos);
+  device.mutable_laws()->mutable_products(0)->set_burst_tflops(10);
+  const Estimate doubtful = product(DType::kBF16);
+  EXPECT_NEAR(doubtful.high.value() / doubtful.seconds.value(), 1 + std::hypot(0.1, 0.4), 0.05);
+  EXPECT_EQ(doubtful.source, Source::kLaw);
   const Tensor small = New({16, 16}), x = New({1024});
   EXPECT_EQ(GpuCostModel(device).Time(ops::MatMul{.a = small, .b = small, .out = small}).source, Source::kExtrapolated)
       << "smaller than what the law was checked on";
@@ -305,6 +331,8 @@ TEST(CheckLawsTest, SaysWhichFieldIsWrongAndWhatWouldBeRight) {
       {[](auto& l) { l.mutable_attention(0)->set_tile_rows(0); }, "attention.tile_rows: 0: must be greater than 0"},
       {[](auto& l) { l.mutable_attention(0)->add_widths(); },
        "attention.widths: 0 with factor 0: widths must ascend from 1 or more, factors must be greater than 0"},
+      {[](auto& l) { l.set_training_tflops(-1); }, "training_tflops: -1: must not be negative; 0: that of the law"},
+      {[](auto& l) { l.set_training_error(1); }, "training_error: 1: must be in [0, 1)"},
       {[](auto& l) { l.set_nn_factor(0); }, "nn_factor: 0: must be greater than 0"},
       {[](auto& l) { l.add_alignments()->set_bytes(0); },
        "alignments: 0 bytes with efficiency 1: bytes must ascend from 1, efficiencies must be greater than 0"}};

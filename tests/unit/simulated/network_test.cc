@@ -213,6 +213,22 @@ TEST_F(NetworkTest, ProtocolsAreTheLibrarys) {
               HasSubstr("fabric.simulated.algorithm: \"nvls_tree\": library ideal does not have it"));
 }
 
+TEST_F(NetworkTest, TheIntervalHasWhatTheLibrarysTimesAreOffBy) {
+  const auto spread = [this](int ranks, const std::string& catalogue) {
+    spec::Spec spec = Spec(ranks, kStar);
+    if (!catalogue.empty()) spec.mutable_fabric()->mutable_simulated()->set_cluster(catalogue);
+    return Run(spec,
+               [](RankContext& ctx) {
+                 const Range off = ctx.uncertainty().communication;
+                 return StrCat(off.low, " to ", off.high);
+               })
+        .results[0];
+  };
+  EXPECT_EQ(spread(8, "dgx-h100"), "0.91 to 1.11");
+  EXPECT_EQ(spread(16, "dgx-h100"), "0.79 to 1.35") << "between nodes";
+  EXPECT_EQ(spread(16, ""), "1 to 1") << "ideal is compared with no measurement";
+}
+
 // ---- Messages ----
 
 class MessagesTest : public NetworkTest {
