@@ -12,7 +12,16 @@
 namespace twofold::sim {
 namespace {
 
-constexpr double kSame = 1e-12;  // of a time: moments that differ by less are equal
+// Moments and deviations that differ by less are equal: of the largest deviation, and of a time, for its rounding. A
+// larger share of the time would let steps that repeat differ, since the clock goes on while their spreads stay.
+constexpr double kSame = 1e-9, kRounding = 1e-14;
+
+double Tolerance(const std::vector<Arriving>& all) {
+  double deviation = 0, time = 0;
+  for (const Arriving& one : all)
+    deviation = std::max(deviation, one.deviation), time = std::max(time, std::abs(one.mean));
+  return std::max(kSame * deviation, kRounding * time);
+}
 
 double Density(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi); }
 double Cumulative(double x) { return std::erfc(-x / std::numbers::sqrt2) / 2; }
@@ -41,12 +50,12 @@ Arriving Later(const Arriving& a, const Arriving& b) {
   return {b.mean + mean, std::sqrt(std::max(0.0, square - mean * mean)), a.count + b.count};
 }
 
-// The latest first, those of equal mean by their deviations. Means that differ by rounding become equal first: else
-// rounding would decide who is next to whom.
-std::vector<Arriving> Ordered(std::vector<Arriving> all) {
+// The latest first, those of equal mean by their deviations. Means that hardly differ become equal first: else rounding
+// would decide who is next to whom.
+std::vector<Arriving> Ordered(std::vector<Arriving> all, double tolerance) {
   std::sort(all.begin(), all.end(), [](const Arriving& a, const Arriving& b) { return a.mean > b.mean; });
   for (size_t begin = 0, end = 0; begin < all.size(); begin = end) {
-    const double mean = all[begin].mean, least = mean - kSame * std::abs(mean);
+    const double mean = all[begin].mean, least = mean - tolerance;
     for (; end < all.size() && all[end].mean >= least; ++end) all[end].mean = mean;
     std::sort(all.begin() + static_cast<std::ptrdiff_t>(begin), all.begin() + static_cast<std::ptrdiff_t>(end),
               [](const Arriving& a, const Arriving& b) { return a.deviation > b.deviation; });
@@ -67,10 +76,10 @@ NormalMaximum MaximumOf(int64_t n) {
 
 Arriving LastOf(std::vector<Arriving> all) {
   TWOFOLD_CHECK(!all.empty(), "someone arrives");
+  const double tolerance = Tolerance(all);
   std::vector<Arriving> classes;
-  for (const Arriving& one : Ordered(std::move(all))) {
-    if (!classes.empty() && classes.back().mean == one.mean &&
-        classes.back().deviation - one.deviation <= kSame * std::abs(one.mean))
+  for (const Arriving& one : Ordered(std::move(all), tolerance)) {
+    if (!classes.empty() && classes.back().mean == one.mean && classes.back().deviation - one.deviation <= tolerance)
       classes.back().count += one.count;
     else
       classes.push_back(one);

@@ -44,7 +44,9 @@ struct Arriving {
   double mean, deviation;
   int64_t count;
 };
-// When the last of all arrives. Arrivals of equal mean and deviation (to 1e-12 of the mean) count as one class.
+// When the last of all arrives. Arrivals of equal mean and deviation (to 1e-9 of the largest deviation, or the rounding
+// of times) count as one class. Clark's formulas depend on who is taken with whom first, so what decides this must not
+// change as the clock goes on.
 Arriving LastOf(std::vector<Arriving> all);
 
 // Once ranks with the spread `before` have met in `group`, at the time of the slowest. `slowest`: the moments of the

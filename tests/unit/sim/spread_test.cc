@@ -44,6 +44,18 @@ TEST(SpreadTest, RoundingDoesNotDivideClasses) {
   EXPECT_EQ(many.count, two.count);
 }
 
+// Neither do differences that stay while the clock goes on: whoever is equal in one step is equal in the next.
+TEST(SpreadTest, WhenTheyArriveDoesNotMatter) {
+  const auto last = [](double start, double apart) {
+    return LastOf({{start + 2 * apart, 2.24e-6, 36}, {start + apart, 2.30e-6, 32}, {start, 2.24e-6, 12}});
+  };
+  for (const double apart : {1e-13, 1e-9}) {
+    const Arriving soon = last(0.01, apart), late = last(1, apart);
+    EXPECT_NEAR(late.mean - 1, soon.mean - 0.01, 1e-15);
+    EXPECT_NEAR(late.deviation, soon.deviation, 1e-15);
+  }
+}
+
 TEST(SpreadTest, ClarksFormulasForDifferentArrivals) {
   // Two normals of equal mean and deviations 3 and 4: the mean of the maximum is 5 / sqrt(2 pi).
   EXPECT_NEAR(LastOf({{100, 3, 1}, {100, 4, 1}}).mean, 100 + 5 / std::sqrt(2 * std::numbers::pi), 1e-9);
