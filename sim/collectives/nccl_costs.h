@@ -46,7 +46,7 @@ std::optional<NcclProtocol> NcclProtocolNamed(std::string_view name);
 
 // Of measured over predicted times of 1 MiB and more, the 10th and the 90th percentile over rows that no constant was
 // fitted to: 628 within a node, 101 between nodes (experiments/studies/collective_sweeps, which checks these figures).
-inline constexpr Range kSpreadWithinNode{0.91, 1.11}, kSpreadBetweenNodes{0.79, 1.35};
+inline constexpr Range kSpreadWithinNode{0.91, 1.11}, kSpreadBetweenNodes{0.77, 1.38};
 
 // Constants of a GPU generation. By protocol where there are three; GB/s and microseconds.
 struct NcclGeneration {
