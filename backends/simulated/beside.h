@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "core/device/cost_model.h"
@@ -20,14 +21,18 @@ namespace twofold {
 
 class Communicating {
  public:
-  // `stream` identifies the stream on which it follows the others. Returns a number for Ended.
-  uint64_t Began(const void* stream, double seconds, const BesideIt& takes);
+  // `stream` identifies the stream on which it follows the others. Returns a number for Ended. `brief`: ranks that this
+  // one stands for may do without it (Device::Briefly). So it follows none of the others, which are as they would be
+  // without it, and only adds to what they do.
+  uint64_t Began(const void* stream, double seconds, const BesideIt& takes, bool brief = false);
   // The compute stream has waited for that communication, and so for those before it on its stream. The time that they
   // had left has passed for the communications of other streams as well.
   void Ended(uint64_t number);
   // The seconds that an operation takes which would take so many alone. `slowdown`: the factor beside a communication.
   double Take(double seconds, absl::FunctionRef<double(const BesideIt&)> slowdown);
-  bool none() const { return all_.empty(); }
+  // Seconds by which operations have taken longer because of brief ones since this was asked last.
+  double SlowedBriefly() { return std::exchange(slowed_briefly_, 0); }
+  bool none() const { return all_.empty() && brief_.empty(); }
   double left() const;  // seconds until all have had their time
 
  private:
@@ -38,8 +43,11 @@ class Communicating {
     BesideIt takes;
   };
   void Pass(double seconds);
-  std::deque<One> all_;
+  using Slowdown = absl::FunctionRef<double(const BesideIt&)>;
+  static double Take(double seconds, Slowdown slowdown, std::deque<One>& of);
+  std::deque<One> all_, brief_;
   uint64_t last_ = 0;
+  double slowed_briefly_ = 0;
 };
 
 }  // namespace twofold

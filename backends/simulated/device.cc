@@ -178,6 +178,7 @@ void SimulatedDevice::Charge(Stream& stream, const ops::Op& op, const Tensor& wo
   double seconds = e.seconds.value() * factor;
   if (!rank_.communicating().none() && &stream == compute_.get()) {
     seconds = rank_.communicating().Take(seconds, [&](const BesideIt& takes) { return costs_.Slowdown(op, takes); });
+    rank_.StandsForFaster(rank_.communicating().SlowedBriefly());
   }
   taken_ += host_seconds + seconds;
   const double differ = CountsFlops(name) ? rank_.machine().speed_spread : 0;
@@ -280,10 +281,13 @@ void SimulatedDevice::WhenReached(std::function<void(Seconds)> fn) {
   graphs_->kept.push_back({.launch = {}, .call = call});
 }
 
-// The others may be there sooner by all the time that its kernels, its transfers and their launches take, at most.
+// The others may be there sooner by all the time that its kernels, its transfers and their launches take, at most. For
+// its collectives, SimulatedWork says by how much.
 void SimulatedDevice::Briefly(absl::FunctionRef<void()> work) {
   const double before = taken_;
+  rank_.SetBrief(true);
   work();
+  rank_.SetBrief(false);
   rank_.StandsForFaster(taken_ - before);
 }
 

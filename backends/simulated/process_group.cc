@@ -73,14 +73,25 @@ void SimulatedProcessGroup::CheckFoldable(const Communication& c) {
   RefuseFolding(why);
 }
 
+// Ranks that take fewer collectives may hold less staging.
+bool SimulatedProcessGroup::RanksDifferBriefly(std::span<const int> kinds, const std::string& why) {
+  if (staging_.bytes().value() == 0) return shared_->RanksDifferBriefly(kinds, why);
+  RanksDiffer(kinds, why);
+  return false;
+}
+
 void SimulatedProcessGroup::RanksDifferOver(ProcessGroup& others, std::span<const int> kinds, const std::string& why) {
   auto* const simulated = dynamic_cast<SimulatedProcessGroup*>(&others);
   const bool staged = staging_.bytes().value() > 0;
-  if (staged || simulated == nullptr || !simulated->shared_->HasItsLinksAlone()) return RanksDiffer(kinds, why);
-  if (rank_.machine().speed_spread == 0) return;
+  if (staged || simulated == nullptr) return RanksDiffer(kinds, why);
+  const bool alone = simulated->shared_->HasItsLinksAlone();
+  if (alone && rank_.machine().speed_spread == 0) return;
   // Fewer of them come late than the rank that stands for them suggests: how late the last one is, is not the same.
-  if (shared_->world().sums_tell_apart) return RanksDiffer(kinds, why);
-  shared_->world().others_come_early = why;
+  if (alone && !shared_->world().sums_tell_apart) {
+    shared_->world().others_come_early = why;
+    return;
+  }
+  if (RanksDifferBriefly(kinds, why)) simulated->shared_->SetTakenByFew();
 }
 
 // A split comes after everything this rank has issued to the group.
@@ -161,7 +172,9 @@ ProcessGroup::Issued SimulatedProcessGroup::Issue(const Communication& c, Commun
   staging_.For(c, device(), issued.workspace);
   const std::shared_ptr<SimulatedWork> work =
       c.is_collective() ? IssueCollective(call, entry) : IssueMessages(call, entry);
-  if (rank_.machine().beside) work->SetBeside(Beside(c));
+  const bool brief = c.is_collective() && (rank_.is_brief() || shared_->taken_by_few());
+  if (brief) work->SetBrief();
+  if (rank_.machine().beside) work->SetBeside(Beside(c, brief));
   issued.state = work;
   return issued;
 }
@@ -178,12 +191,12 @@ void SimulatedProcessGroup::Move(const Communication& c) {
   }
 }
 
-uint64_t SimulatedProcessGroup::Beside(const Communication& c) {
+uint64_t SimulatedProcessGroup::Beside(const Communication& c, bool brief) {
   const sim::Network::Occupation o = shared_->Occupies(rank(), c);
   if (!(o.seconds > 0)) return 0;
   // What is sent is read, what is received is written, and a sum reads what it is added to.
   const double bytes = (c.sums() ? 3 : 2) * o.bytes;
-  return rank_.communicating().Began(line_.get(), o.seconds, {o.multiprocessors, bytes / o.seconds});
+  return rank_.communicating().Began(line_.get(), o.seconds, {o.multiprocessors, bytes / o.seconds}, brief);
 }
 
 int64_t SimulatedProcessGroup::Note(const Communication& c, sim::TimePoint& done) {

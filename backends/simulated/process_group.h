@@ -32,9 +32,7 @@ class SimulatedProcessGroup : public ProcessGroup {
   bool RanksDifferInTime(std::span<const int> kinds, double share, const std::string& why) override {
     return shared_->RanksDifferInTime(kinds, share, why);
   }
-  bool RanksDifferBriefly(std::span<const int> kinds, const std::string& why) override {
-    return shared_->RanksDifferBriefly(kinds, why);
-  }
+  bool RanksDifferBriefly(std::span<const int> kinds, const std::string& why) override;
   void RanksDifferOver(ProcessGroup& others, std::span<const int> kinds, const std::string& why) override;
 
   // For what runs on simulated ranks alone.
@@ -54,7 +52,8 @@ class SimulatedProcessGroup : public ProcessGroup {
   int64_t Note(const Communication& c, sim::TimePoint& done);
   void NoteMessages(int64_t first_node, const std::vector<P2p>& messages);  // in its GOAL schedule
   void Move(const Communication& c);                                        // the framework's kernels before it
-  uint64_t Beside(const Communication& c);  // begins in SimulatedRank::communicating(); returns its number there
+  // Begins in SimulatedRank::communicating(). Returns its number there.
+  uint64_t Beside(const Communication& c, bool brief);
   host::Call BeginSplit();
   bool IsShift(const Communication& c) const;
   void CheckFoldable(const Communication& c);

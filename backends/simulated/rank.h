@@ -154,6 +154,9 @@ class SimulatedRank : public Clock {
   void StandsForFaster(double seconds) {
     if (late_) late_(seconds);
   }
+  // What it does now, it does for others that may do less (Device::Briefly).
+  bool is_brief() const { return brief_; }
+  void SetBrief(bool brief) { brief_ = brief; }
 
   // ---- Faults (faults.h) ----
   // Its operations take longer until then.
@@ -221,6 +224,7 @@ class SimulatedRank : public Clock {
   std::unique_ptr<RankGraph> graph_;
   std::function<void()> flush_;
   std::function<void(double)> late_;
+  bool brief_ = false;
 };
 
 // An event is a point on a time line; for a communication's event, `stream` is the stream's name in traces.

@@ -26,6 +26,7 @@ void SimulatedWork::Wait() {
   rank_.HostWait(
       done(), [this] { return What(); }, stream_);
   if (messages_ == nullptr && done()->time() > before) rank_.Met();
+  if (brief_) rank_.StandsForFaster(rank_.host().time() - before);
 }
 
 void SimulatedWork::PayForCore() {
@@ -42,7 +43,21 @@ void SimulatedWork::PayForCore() {
 void SimulatedWork::WaitOn(Stream& stream) {
   if (!rank_.machine().gpu) return Wait();  // a CPU's stream is the host
   if (beside_ != 0) rank_.communicating().Ended(beside_);
-  stream.WaitFor(Event(std::make_shared<SimulatedPoint>(rank_, done(), stream_)));
+  const auto wait = [&] { stream.WaitFor(Event(std::make_shared<SimulatedPoint>(rank_, done(), stream_))); };
+  if (!brief_) return wait();
+  auto came = std::make_shared<double>(0);
+  rank_.Flush();
+  rank_.compute().Call([came](double time) { *came = time; });
+  wait();
+  rank_.Flush();
+  rank_.compute().Call([came, &rank = rank_](double time) { rank.StandsForFaster(time - *came); });
+}
+
+// Others are sooner by its launch, by what they do not wait for it, and by what it does not slow beside it
+// (Communicating::SlowedBriefly).
+void SimulatedWork::SetBrief() {
+  brief_ = true;
+  if (rank_.machine().gpu) rank_.StandsForFaster(rank_.machine().communication_launch_seconds);
 }
 
 // Polling takes time; otherwise a loop around it would never end.

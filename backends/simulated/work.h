@@ -26,6 +26,8 @@ class SimulatedWork : public Work::State {
 
   void SetMessages(std::shared_ptr<SimulatedGroup::Pending> messages) { messages_ = std::move(messages); }
   void SetBeside(uint64_t number) { beside_ = number; }
+  // Ranks that this one stands for may do without it (Device::Briefly).
+  void SetBrief();
   // When the ranks of a collective met; set before it is done. For a message: infinity, since a message takes no time
   // of the core.
   const std::shared_ptr<double>& started() const { return started_; }
@@ -40,7 +42,7 @@ class SimulatedWork : public Work::State {
   const std::string_view stream_;
   std::shared_ptr<SimulatedGroup::Pending> messages_;
   std::shared_ptr<double> started_ = std::make_shared<double>(std::numeric_limits<double>::infinity());
-  bool paid_ = false;
+  bool paid_ = false, brief_ = false;
   uint64_t beside_ = 0;  // its number in SimulatedRank::communicating(); 0: none
 };
 

@@ -64,6 +64,18 @@ ProcessGroup* HolderSums::only_group() const {
   return one && !messages_.empty() ? messages_[0].group : nullptr;
 }
 
+bool HolderSums::few() const {
+  constexpr int64_t kFew = 1 << 18;
+  return messages_.empty() ||
+         (messages_.size() == 1 && only_group() != nullptr && !across_stages_ && elements() <= kFew);
+}
+
+int64_t HolderSums::elements() const {
+  int64_t all = 0;
+  for (const Message& message : messages_) all += message.held.elements;
+  return all;
+}
+
 std::vector<HolderSums::Sending> HolderSums::Start(nn::Context& ctx, const Tensor& gradients) const {
   std::vector<Sending> sending;
   for (const Message& message : messages_) {
@@ -76,7 +88,9 @@ std::vector<HolderSums::Sending> HolderSums::Start(nn::Context& ctx, const Tenso
         at += s.count;
       }
     }
-    Work work = message.group->AllReduce(elements, message.op);
+    Work work;
+    const auto sum = [&] { work = message.group->AllReduce(elements, message.op); };
+    stands_for_fewer_ ? ctx.device.Briefly(sum) : sum();
     sending.push_back({std::move(elements), std::move(work)});
   }
   return sending;

@@ -55,6 +55,11 @@ class HolderSums {
   // The other ranks are on another pipeline stage. They may start these sums only after their last backward pass, which
   // may need messages from this rank's passes. So no pass of this rank may wait for the sums.
   bool across_stages() const { return across_stages_; }
+  // At most one sum of few elements that need no copy. A rank may stand for others whose sums are such.
+  bool few() const;
+  // This rank stands for others, which take fewer of these sums, or none (Device::Briefly).
+  void StandForFewer() { stands_for_fewer_ = true; }
+  int64_t elements() const;  // of all sums
 
   struct Sending {
     Tensor elements;  // contiguous; the sum's own, or copies
@@ -73,7 +78,7 @@ class HolderSums {
   };
   void Add(const std::vector<optim::SlicePart>& kept, const ReplicaGroups& groups, bool partial, ReduceOp op);
   std::vector<Message> messages_;
-  bool across_stages_ = false;
+  bool across_stages_ = false, stands_for_fewer_ = false;
 };
 
 }  // namespace twofold

@@ -21,6 +21,11 @@ HolderSums ReductionPipeline::SumsOf(size_t index, const std::vector<optim::Slic
   return {kept, groups_, /*copies_differ=*/reducer != nullptr && !reducer->elementwise()};
 }
 
+void ReductionPipeline::StandFor(size_t index, const std::vector<optim::SlicePart>& kept) {
+  entries_[index].sums = SumsOf(index, kept);
+  entries_[index].sums.StandForFewer();
+}
+
 void ReductionPipeline::Attached(const Reducer::StateOf& state_of) {
   for (Entry& entry : entries_) {
     if (entry.reducer != nullptr) entry.reducer->Attached(state_of);

@@ -56,6 +56,8 @@ class ReductionPipeline {
   bool Moves(size_t index) const { return Reduces(index) || !entries_[index].sums.empty(); }
   // The sums that follow the reduction of a bucket on a rank that keeps these parts of it.
   HolderSums SumsOf(size_t index, const std::vector<optim::SlicePart>& kept) const;
+  // This rank stands for ranks that take fewer sums than one that keeps these parts: it takes those sums.
+  void StandFor(size_t index, const std::vector<optim::SlicePart>& kept);
   bool Reduces(size_t index) const { return entries_[index].reducer != nullptr; }
   bool Rounds(size_t index) const { return Reduces(index) && entries_[index].reducer->rounds(); }
 

@@ -41,13 +41,7 @@ ShardedDataParallel::ShardedDataParallel(nn::Context& ctx, Chunks chunks, const 
     Allocate(*unit, make_gather);
     AddBucket(*unit);
   }
-  TellShardsApart(
-      [this](size_t bucket, const std::vector<optim::SlicePart>& kept) -> ShardTraits {
-        const HolderSums sums = pipeline_.SumsOf(bucket, kept);
-        // Offloaded gradients stay on the device until they are summed.
-        return {sums.Traits(), options_.offload ? nullptr : sums.only_group()};
-      },
-      "shards have different parts of the gradients that several ranks sum", /*briefly=*/false);
+  TellSumsApart();
 }
 
 ShardedDataParallel::~ShardedDataParallel() = default;
@@ -316,10 +310,7 @@ std::vector<std::vector<optim::SlicePart>> ShardedDataParallel::PartsOfShard(int
   return parts;
 }
 
-// Only shards with elements that several ranks of a copy of the model hold can have traits.
-bool ShardedDataParallel::TellShardsApart(PartTraits traits, const std::string& why, bool briefly) {
-  std::map<const Sharing*, std::map<int64_t, std::set<std::string>>> of;  // by shard; absent: none
-  std::map<const Sharing*, std::set<ProcessGroup*>> over;
+void ShardedDataParallel::ForShared(absl::FunctionRef<void(const ShardedUnit& unit, int64_t shard)> visit) const {
   for (const ShardedUnit* unit : units_->forward()) {
     std::set<int64_t> shards;
     for (const optim::SlicePart& place : unit->flat->places()) {
@@ -328,23 +319,50 @@ bool ShardedDataParallel::TellShardsApart(PartTraits traits, const std::string& 
       const int64_t each = unit->flat->shard_numel();
       for (int64_t s = place.offset / each; s <= (place.offset + place.count - 1) / each; ++s) shards.insert(s);
     }
-    for (const int64_t shard : shards) {
-      const ShardTraits shards_own = traits(unit->forward, unit->flat->PartsOf(shard));
-      if (shards_own.text.empty()) continue;
-      of[unit->sharing][shard].insert(StrCat(unit->forward, ":", shards_own.text));
-      over[unit->sharing].insert(shards_own.over);
-    }
+    for (const int64_t shard : shards) visit(*unit, shard);
   }
+}
+
+// Where each sum is of few gradients, a rank that takes the longest one of each unit may stand for all.
+void ShardedDataParallel::TellSumsApart() {
+  std::map<size_t, std::pair<int64_t, int64_t>> most;  // by bucket: elements, and the shard that sums them
+  bool few = !options_.offload;                        // offloaded gradients stay on the device until they are summed
+  ForShared([&](const ShardedUnit& unit, int64_t shard) {
+    const HolderSums sums = pipeline_.SumsOf(unit.forward, unit.flat->PartsOf(shard));
+    few = few && sums.few();
+    auto& known = most.try_emplace(unit.forward, 0, shard).first->second;
+    if (sums.elements() > known.first) known = {sums.elements(), shard};
+  });
+  const bool stands_for_others = TellShardsApart(
+      [this](size_t bucket, const std::vector<optim::SlicePart>& kept) -> ShardTraits {
+        const HolderSums sums = pipeline_.SumsOf(bucket, kept);
+        return {sums.Traits(), options_.offload ? nullptr : sums.only_group()};
+      },
+      "shards have different parts of the gradients that several ranks sum", few);
+  if (!stands_for_others) return;
+  for (const ShardedUnit* unit : units_->forward()) {
+    const auto found = most.find(unit->forward);
+    if (found == most.end() || found->second.first == 0) continue;
+    pipeline_.StandFor(unit->forward, unit->flat->PartsOf(found->second.second));
+  }
+}
+
+// Only shards with elements that several ranks of a copy of the model hold can have traits.
+bool ShardedDataParallel::TellShardsApart(PartTraits traits, const std::string& why, bool briefly) {
+  std::map<const Sharing*, std::map<int64_t, std::set<std::string>>> of;  // by shard; absent: none
+  std::map<const Sharing*, std::set<ProcessGroup*>> over;
+  ForShared([&](const ShardedUnit& unit, int64_t shard) {
+    const ShardTraits shards_own = traits(unit.forward, unit.flat->PartsOf(shard));
+    if (shards_own.text.empty()) return;
+    of[unit.sharing][shard].insert(StrCat(unit.forward, ":", shards_own.text));
+    over[unit.sharing].insert(shards_own.over);
+  });
   bool stands_for_others = false;
   for (const auto& [sharing, texts] : of) {
     std::map<std::set<std::string>, int> numbers;
     std::vector<int> kinds(static_cast<size_t>(sharing->shards()));
     for (const auto& [shard, text] : texts)
       kinds[static_cast<size_t>(shard)] = numbers.try_emplace(text, static_cast<int>(numbers.size()) + 1).first->second;
-    if (briefly) {
-      stands_for_others = sharing->gather->RanksDifferBriefly(kinds, why) || stands_for_others;
-      continue;
-    }
     const std::set<std::string>& first = texts.begin()->second;
     const bool first_has_all = std::all_of(texts.begin(), texts.end(), [&](const auto& shard) {
       return std::includes(first.begin(), first.end(), shard.second.begin(), shard.second.end());
@@ -352,6 +370,8 @@ bool ShardedDataParallel::TellShardsApart(PartTraits traits, const std::string& 
     ProcessGroup* const group = over[sharing].size() == 1 ? *over[sharing].begin() : nullptr;
     if (group != nullptr && texts.begin()->first == 0 && first_has_all)
       sharing->gather->RanksDifferOver(*group, kinds, why);
+    else if (briefly)
+      stands_for_others = sharing->gather->RanksDifferBriefly(kinds, why) || stands_for_others;
     else
       sharing->gather->RanksDiffer(kinds, why);
   }

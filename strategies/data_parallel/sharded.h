@@ -149,6 +149,9 @@ class ShardedDataParallel final : public ParameterLayout, private UnitObserver {
   void Allocate(ShardedUnit& unit, const MakeGather& make_gather);
   void Draw(ShardedUnit& unit);
   void AddBucket(ShardedUnit& unit);
+  void TellSumsApart();
+  // Visits the shards with elements that several ranks of a copy of the model hold, unit by unit.
+  void ForShared(absl::FunctionRef<void(const ShardedUnit& unit, int64_t shard)> visit) const;
 
   void BeforeForward(ShardedUnit& unit) override;
   void BeforeForwardAgain(ShardedUnit& unit) override;

@@ -44,6 +44,20 @@ TEST(Communicating, WaitingForOneIsTimeForTheOthers) {
   EXPECT_EQ(all.Take(10, Slowdown), 2 + 9) << "2 s of the first are left";
 }
 
+// Of ranks that one stands for, some are without it: it may only add to what that one takes.
+TEST(Communicating, ABriefOneLeavesTheOthersAsTheyAre) {
+  Communicating with, without;
+  for (Communicating* all : {&with, &without}) all->Began(&streams[0], 3, kHalf);
+  const uint64_t brief = with.Began(&streams[1], 1, kHalf, /*brief=*/true);
+  EXPECT_DOUBLE_EQ(without.Take(1, Slowdown), 2);
+  EXPECT_DOUBLE_EQ(with.Take(1, Slowdown), 2.5) << "half a second of its work takes a second beside the brief one";
+  EXPECT_DOUBLE_EQ(with.SlowedBriefly(), 0.5);
+  EXPECT_DOUBLE_EQ(with.SlowedBriefly(), 0);
+  with.Ended(brief);  // the time that it had left does not pass for the others
+  EXPECT_DOUBLE_EQ(with.left(), without.left());
+  EXPECT_DOUBLE_EQ(with.Take(1, Slowdown), without.Take(1, Slowdown));
+}
+
 TEST(Communicating, WhatTakesNothingIsBesideNothing) {
   Communicating all;
   all.Began(&streams[0], 5, {});
