@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Constants that have not seen a system: their search, the files that are written of them, and how the scoreboard compares them."""
+import collections
 import contextlib
 import io
 import math
@@ -62,11 +63,11 @@ class Search(unittest.TestCase):
         self.assertNotAlmostEqual(self.search(Straight(5, spoilt=5.0))[1]["b"], without["b"], delta=0.01)
 
     def test_errors_are_of_the_rows_that_take_part(self):
-        def predict(_, case):
+        def predict(_, case, found):
             case["predicted"] = float(case["layers"] * case["global_batch"])
 
         with unittest.mock.patch.object(calibrate.run, "predict", predict):
-            both, selene, vtrain = (set(calibrate.errors(None, without)) for without in ("", "vTrain", "Selene"))
+            both, selene, vtrain = (set(calibrate.errors(None, {}, without)) for without in ("", "vTrain", "Selene"))
         self.assertEqual((len(both), len(selene), len(vtrain)), (30, 5, 25))
         self.assertEqual({name for name in both if name.startswith("table 4")}, selene)
         self.assertEqual(both - selene, vtrain)
@@ -77,6 +78,36 @@ class Search(unittest.TestCase):
         found = calibrate.corrected(slopes, step, change)
         self.assertTrue(all(math.isclose(sum(slope[i] * by for slope, by in zip(found, step)), change[i]) for i in range(2)))
         self.assertEqual([slope[1] for slope in found], [0.0, 1.0])
+
+
+class TimedApart(unittest.TestCase):
+    """Rows of single_node.csv, whose layers were timed one by one."""
+    FOUND = {"forward_launch_us": 100.0, "backward_launch_us": 50.0, "communication_launch_us": 80.0}
+    CASE = {"table": "single_node", "layers": 12, "tp": 1, "pp": 1, "dp": 2, "micro_batch": 4, "global_batch": 32}
+
+    def test_their_times_are_a_straight_line_over_layers(self):
+        times = collections.defaultdict(dict)
+        for case in calibrate.run.cases():
+            if case["table"] == "single_node" and case["dp"] == 1:
+                times[tuple(case[key] for key in ("hidden", "tp", "pp", "micro_batch", "global_batch"))][case["layers"]] = case["measured"]
+        self.assertEqual(len(times), 8 * 8)  # of eight meshes, two hidden sizes and four micro-batches
+        for key, seconds in times.items():
+            for layers in (16, 20):
+                line = seconds[12] + (seconds[24] - seconds[12]) * (layers - 12) / 12
+                self.assertAlmostEqual(seconds[layers] / line, 1, delta=2e-6, msg=key)
+
+    def test_a_pass_of_a_layer_waits_for_two_launches_and_a_sum_for_the_last_rank(self):
+        added = calibrate.run.timed_apart
+        self.assertAlmostEqual(added(self.CASE, self.FOUND), 4 * 12 * 300e-6)
+        self.assertAlmostEqual(added({**self.CASE, "tp": 2}, self.FOUND), 4 * 12 * (300 + 4 * 1.5 * 80) * 1e-6)
+        self.assertAlmostEqual(added({**self.CASE, "tp": 4}, self.FOUND), 4 * 12 * (300 + 4 * 25 / 12 * 80) * 1e-6)
+        self.assertAlmostEqual(added({**self.CASE, "pp": 4}, self.FOUND), (4 + 3) * 3 * 300e-6)
+        self.assertEqual(added({**self.CASE, "table": "multi_node"}, self.FOUND), 0)
+
+    def test_constants_are_those_that_the_case_is_predicted_with(self):
+        value, without = ({row["name"]: row[key] for row in read_csv(leave_out.HERE / "left_out.csv")} for key in ("value", "without_vTrain"))
+        for case, of in ((self.CASE, value), ({**self.CASE, "left_out": True}, without)):
+            self.assertAlmostEqual(calibrate.run.timed_apart(case), 4 * 12 * 2 * (float(of["forward_launch_us"]) + float(of["backward_launch_us"])) * 1e-6)
 
 
 class Scores(unittest.TestCase):

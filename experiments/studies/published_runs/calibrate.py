@@ -15,7 +15,7 @@ study.option("--rounds", type=int, default=30, metavar="N",
 HERE = study.folder
 FORWARD = ("matmul_nt", "batched_matmul_nt", "batched_matmul_nn", "layer_norm_forward", "softmax_forward", "masked_dropout_forward",
            "gelu_forward", "add", "embedding_forward", "position_forward", "cross_entropy_forward", "split_max", "split_sums", "split_losses")
-LINKS = ("nvlink_efficiency", "call_us")  # of vtrain.textproto alone: first fitted to all_reduce.csv; in training a call takes longer
+LINKS = ("nvlink_efficiency", "call_us")  # of vtrain.textproto alone, from all_reduce.csv alone
 CLUSTERS = {"vtrain": (4, False, "Nodes of 8 A100 with 800 Gb/s of HDR InfiniBand, running Megatron-LM"),
             "selene": (8, False, "DGX A100 with 8 HDR InfiniBand NICs, running Megatron-LM as of 2021"),
             "selene-fused": (8, True, "DGX A100 with 8 HDR InfiniBand NICs, running Megatron-LM as of 2022: products add gradients up themselves")}
@@ -101,22 +101,22 @@ def layer_cases():
                     for layers in (2, 4) for count in (2, 3)]
 
 
-def errors(twofold, without=""):
-    """log(predicted / measured) of every calibration row but those of one system, vTrain or Selene."""
+def errors(twofold, found, without=""):
+    """log(predicted / measured) by constants `found` of every calibration row but those of one system, vTrain or Selene."""
     single = [c for c in run.cases() if c["role"] == "calibration"] if without != "vTrain" else []
     layers = list(layer_cases()) if without != "Selene" else []
     runs = single + [case for _, four in layers for case in four]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(lambda case: run.predict(twofold, case), runs))
-    found = {run.name_of(case): math.log(case["predicted"] / case["measured"]) for case in single}
+        list(pool.map(lambda case: run.predict(twofold, case, found), runs))
+    of_rows = {run.name_of(case): math.log(case["predicted"] / case["measured"]) for case in single}
     for row, four in layers:
         less, more, less4, more4 = (case["predicted"] for case in four)
         measured = (float(row["forward_ms"]) + float(row["backward_ms"])) / 1e3
-        found["table 4: " + row["experiment"]] = math.log(((more4 - less4) - (more - less)) / 2 / measured)
-    return found
+        of_rows["table 4: " + row["experiment"]] = math.log(((more4 - less4) - (more - less)) / 2 / measured)
+    return of_rows
 
 
-def all_reduce_errors(twofold):
+def all_reduce_errors(twofold, _):
     """log(predicted / measured) of every all-reduce."""
     measured = {(int(row["gpus"]), int(row["bytes"])): float(row["us"]) for row in run.table_rows("all_reduce")}
     found = {}
@@ -144,8 +144,9 @@ class Objective:
         return {**self.fixed, **{row["name"]: float(row["prior"]) * math.exp(u * float(row["sigma"])) for row, u in zip(self.table, point)}}
 
     def errors(self, point):
-        write_clusters(self.constants(point))
-        return list(self.errors_of(self.twofold).values())
+        found = self.constants(point)
+        write_clusters(found)
+        return list(self.errors_of(self.twofold, found).values())
 
     def value(self, point, errors):
         return sum(math.hypot(e, self.SMOOTH) for e in errors) + self.WEIGHT * sum(u * u for u in point)
@@ -246,9 +247,9 @@ def main():
         silent = {**best, "communication_launch_us": 0}  # nccl-tests calls NCCL itself
         _, fitted, _ = search(Objective(twofold, links, silent, all_reduce_errors), silent, options.rounds)
         write_clusters(fitted)
-        show(all_reduce_errors(twofold))
+        show(all_reduce_errors(twofold, fitted))
         best.update({name: fitted[name] for name in LINKS})
-        best = best_of_two(twofold, [row for row in table if row["name"] != "nvlink_efficiency"], best, options.rounds)
+        best = best_of_two(twofold, [row for row in table if row["name"] not in LINKS], best, options.rounds)
         best = {name: float(f"{value:.4g}") for name, value in best.items()}  # as they are written, and read by --rounds=0
         with open(HERE / "constants.csv") as file:
             comments = [line for line in file if line.startswith("#")]
@@ -260,7 +261,7 @@ def main():
                 writer.writerow({**row, "value": f"{best[row['name']]:g}"})
     write_clusters(best)
     if options.rounds > 0:
-        show(errors(twofold))
+        show(errors(twofold, best))
 
 
 if __name__ == "__main__":

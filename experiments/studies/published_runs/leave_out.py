@@ -13,14 +13,13 @@ HERE = study.folder
 SYSTEMS = {"vTrain": ("vtrain",), "Selene": ("selene", "selene-fused")}  # whose rows are left out, and its clusters
 # all_reduce.csv is vTrain's, too: without it nothing is known of its links, and they are the catalogue's
 UNKNOWN = {"vTrain": calibrate.LINKS, "Selene": ()}
-OF_LINKS_ALONE = ("nvlink_efficiency",)
 
 
 def fitted_without(twofold, system, rounds):
     """Constants from the priors and from the rows of the other system. The search begins at the priors: constants.csv has seen all rows."""
     known = [row for row in calibrate.constants() if row["name"] not in UNKNOWN[system]]
-    start = {row["name"]: float(row["value" if row["name"] in OF_LINKS_ALONE else "prior"]) for row in known}
-    searched = [row for row in known if row["name"] not in OF_LINKS_ALONE]
+    start = {row["name"]: float(row["value" if row["name"] in calibrate.LINKS else "prior"]) for row in known}
+    searched = [row for row in known if row["name"] not in calibrate.LINKS]
     errors = functools.partial(calibrate.errors, without=system)
     return calibrate.search(calibrate.Objective(twofold, searched, start, errors), start, rounds)[1]
 
