@@ -61,7 +61,8 @@ struct Flows::Active {
   std::shared_ptr<FlowSolution> solution;
   BundlePtr bundle = nullptr;                       // if it has met no other
   Done done = nullptr;                              // for that bundle
-  std::vector<std::shared_ptr<Owner>> owners = {};  // by set, after a meeting
+  std::vector<std::shared_ptr<Owner>> owners = {};  // by set, after a meeting; null: the set is not there
+  Crossed crossed = nullptr;                        // null: all link classes of the group
   size_t next = 0;                                  // step
   size_t loaded = 0;      // steps whose loads its zones have; fewer than `next` if it is alone
   Later solve = nullptr;  // not null: it is unsolved, as others may be
@@ -70,10 +71,23 @@ struct Flows::Active {
 
 struct Flows::Rest {
   GroupPtr group;
-  size_t set = 0;                    // of the group
-  GroupPtr told_apart_by = nullptr;  // null: flows with the same bytes were alike all the time
-  std::vector<double> left;          // by class of `group`
+  Crossed crossed;                                  // as in Active
+  size_t set = 0;                                   // of the group
+  GroupPtr told_apart_by = nullptr;                 // null: flows with the same bytes were alike all the time
+  std::shared_ptr<const std::vector<double>> left;  // by class of `group`
   std::shared_ptr<Owner> owner;
 };
+
+// Calls visit(zone) for each zone of these link classes.
+template <class Visit>
+void Flows::ForZones(const Group& group, const Crossed& crossed, Visit&& visit) {
+  const auto of = [&](const std::vector<int>& zones) {
+    for (const int z : zones) visit(static_cast<size_t>(z));
+  };
+  if (crossed == nullptr)
+    for (const std::vector<int>& zones : group.zones) of(zones);
+  else
+    for (const int l : *crossed) of(group.zones[static_cast<size_t>(l)]);
+}
 
 }  // namespace twofold::sim

@@ -124,7 +124,7 @@ void Flows::SolveAlone(Bundle& bundle) {
 
 Flows::GroupPtr Flows::MakeGroup(FlowClasses classes) {
   auto group = std::make_shared<Group>(Group{std::move(classes)});
-  most_classes_ = std::max(most_classes_, group->classes.classes.size());
+  ++classified_, most_classes_ = std::max(most_classes_, group->classes.classes.size());
   FindZones(group);
   return group;
 }
@@ -235,9 +235,7 @@ void Flows::SolveUnsolved(Actives::iterator it) {
   --unsolved_;
   active.bundle = std::exchange(active.solve, nullptr)();
   active.group = active.bundle->group, active.solution = active.bundle->solution;
-  for (const std::vector<int>& own : active.group->zones) {
-    for (const int z : own) ++zones_[static_cast<size_t>(z)].users;
-  }
+  ForZones(*active.group, nullptr, [this](size_t z) { ++zones_[z].users; });
   const std::vector<FlowSolution::Step>& steps = active.solution->known();
   while (active.next + 1 < steps.size() && active.begin + steps[active.next].time <= now_()) ++active.next;
   Load(active);
@@ -283,15 +281,13 @@ void Flows::Add(BundlePtr bundle, Done done, int use) {
   ++next_;
 }
 
-void Flows::Release(const Group& group) {
-  for (const std::vector<int>& own : group.zones) {
-    for (const int z : own) {
-      Zone& zone = zones_[static_cast<size_t>(z)];
-      if (--zone.users > 0) continue;
-      Account(zone);
-      zone.load = 0;  // removes rounding errors
-    }
-  }
+void Flows::Release(const Group& group, const Crossed& crossed) {
+  ForZones(group, crossed, [this](size_t z) {
+    Zone& zone = zones_[z];
+    if (--zone.users > 0) return;
+    Account(zone);
+    zone.load = 0;  // removes rounding errors
+  });
 }
 
 // Takes the next step of bundle `number`.
@@ -303,11 +299,7 @@ void Flows::Take(uint64_t number) {
     if (std::vector<int> full = Overfull(active); !full.empty()) return Meet(number, std::move(full));
   }
   const Group& group = *active.group;
-  if (active.next == 0) {
-    for (const std::vector<int>& own : group.zones) {
-      for (const int z : own) ++zones_[static_cast<size_t>(z)].users;
-    }
-  }
+  if (active.next == 0) ForZones(group, active.crossed, [this](size_t z) { ++zones_[z].users; });
   const std::shared_ptr<FlowSolution> solution = active.solution;
   const size_t step = active.next++;
   if (!alone) Load(active);
@@ -316,7 +308,7 @@ void Flows::Take(uint64_t number) {
     if (!last) return TakeLater(number, active);
     const Done done = std::move(active.done);
     const double first = active.begin + active.bundle->first;
-    Release(group);
+    Release(group, active.crossed);
     actives_.erase(number);
     return done(first);  // may start new bundles
   }
@@ -329,7 +321,7 @@ void Flows::Take(uint64_t number) {
       done.emplace_back(std::move(owner.done), owner.first);
   }
   if (last) {
-    Release(group);
+    Release(group, active.crossed);
     actives_.erase(number);
   } else {
     TakeLater(number, active);

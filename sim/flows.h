@@ -7,7 +7,9 @@
 // that link, so rates that are fair for each bundle alone are fair for all. If a step would overload a link, the
 // bundles that meet there are merged into one: what is left of their flows is classified together and solved anew.
 // Which classes bundles have together is remembered, so that bundles that meet again cost only the solution; not even
-// that if they have as much left as before, up to the rounding of times. A solution is made as far as it is needed.
+// that if they have as much left as before, up to the rounding of times. Some of the bundles that met may meet without
+// the others: if all had few more classes together than these are known to need, they are solved as all with nothing
+// left of the others. A solution is made as far as it is needed.
 //
 // Flows that have the network to themselves need no solution if it is known how long they take (phase_times.h). They
 // are solved when another bundle begins beside them, unless it is known that together they overload no link: if each
@@ -27,6 +29,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -79,6 +82,7 @@ class Flows {
   int64_t begun() const { return begun_; }
   int64_t meetings() const { return meetings_; }
   int64_t solutions() const { return solutions_; }
+  int64_t classified() const { return classified_; }  // how often classes of flows were found
   // Classes of flows, of the bundle or the meeting that has most.
   size_t most_classes() const { return most_classes_; }
   // Sets of links that are distinguished.
@@ -89,6 +93,7 @@ class Flows {
   struct Owner;  // one begun bundle among the sets of a group
   struct Active;
   using GroupPtr = std::shared_ptr<Group>;
+  using Crossed = std::shared_ptr<const std::vector<int>>;  // some of a group's link classes
   using Actives = std::map<uint64_t, Active>;
   struct Rest;  // what is left of an active bundle
 
@@ -106,11 +111,16 @@ class Flows {
   Rest TakeOut(Actives::iterator it, std::vector<std::pair<Done, double>>& done);
   void AddSets(Rest rest, std::vector<Rest>& all) const;
   void Sort(std::vector<Rest>& rests);
-  GroupPtr Joint(const std::vector<Rest>& rests);
+  struct Known;
+  const Known& Joint(const std::vector<Rest>& rests);
+  std::vector<double> LeftOf(const std::vector<Rest>& rests, const Known& known) const;
+  void SetOwners(const std::vector<Rest>& rests, const Known& known, Active& met) const;
   std::vector<int> Overfull(const Active& active) const;
-  bool Crosses(const Group& group, const std::vector<bool>& zones) const;
+  template <class Visit>
+  static void ForZones(const Group& group, const Crossed& crossed, Visit&& visit);
+  bool Crosses(const Active& active, const std::vector<bool>& zones) const;
   std::vector<bool> ZonesOf(const std::vector<Rest>& rests) const;
-  void Release(const Group& group);  // of its zones
+  void Release(const Group& group, const Crossed& crossed);  // of its zones
   struct Zone;
   void Account(Zone& zone);  // before its load changes
 
@@ -134,17 +144,23 @@ class Flows {
   struct Known {
     GroupPtr group;
     std::vector<GroupPtr> told_apart_by;  // keeps what the key points to
+    // If the group is one of these sets and others: by set of these, its number there; the link classes that they
+    // cross.
+    std::vector<size_t> places;
+    Crossed crossed;
+    size_t PlaceOf(size_t set) const { return places.empty() ? set : places[set]; }
   };
   std::map<JointKey, Known> joints_;
   absl::flat_hash_map<const FlowSet*, size_t> set_numbers_;  // in the order in which they first met
   void StartFromEarlierMeetings(const JointKey& key, std::vector<FlowClassifier::Known>& classes) const;
+  void FindAmongMore(const JointKey& key, std::span<const FlowClassifier::Known> classes, Known& known) const;
   KnownSolutions solved_;                                               // of sets that met
   absl::flat_hash_map<std::pair<uint64_t, uint64_t>, GroupPtr> alone_;  // by a hash of flows, apart from their size
   Actives actives_;
   size_t unsolved_ = 0;         // of these
   std::vector<uint64_t> held_;  // of actives_: those that Settle will start
   uint64_t next_ = 0;
-  int64_t begun_ = 0, meetings_ = 0, solutions_ = 0;
+  int64_t begun_ = 0, meetings_ = 0, solutions_ = 0, classified_ = 0;
   size_t most_classes_ = 0;
   // Scratch of Load: by link class, what is added, zeros in between; the classes of which that is not 0.
   std::vector<double> more_;

@@ -151,10 +151,9 @@ int FlowClassifier::PlaceOf(int link) {
 // The classes of links that the flows of the set cross.
 std::vector<int> FlowClassifier::LinkClassesOf(const Known& known) {
   std::vector<bool> crossed(known.classes->links.size());
-  for (const FlowClasses::Class& c : known.classes->classes) {
-    if (c.set != known.set) continue;
-    for (const int l : c.links) crossed[static_cast<size_t>(l)] = true;
-  }
+  const std::vector<size_t>& first = known.classes->first_class;
+  for (size_t c = first[known.set]; c < first[known.set + 1]; ++c)
+    for (const int l : known.classes->classes[c].links) crossed[static_cast<size_t>(l)] = true;
   std::vector<int> numbers;
   for (size_t l = 0; l < crossed.size(); ++l)
     if (crossed[l]) numbers.push_back(static_cast<int>(l));
@@ -365,6 +364,20 @@ FlowClasses FlowClassifier::Classify(std::vector<std::shared_ptr<const FlowSet>>
   return all;
 }
 
+bool FlowClasses::Refine(size_t set, const FlowClasses& other, size_t number) const {
+  if (this == &other && set == number) return true;
+  if (ClassesOf(set) < other.ClassesOf(number)) return false;
+  std::vector<int> theirs(ClassesOf(set), -1);  // by class
+  const size_t flows = std::max(numbers[set].of->size(), other.numbers[number].of->size());
+  for (size_t f = 0; f < flows; ++f) {
+    int& known = theirs[static_cast<size_t>(ClassOf(set, f)) - first_class[set]];
+    const int own = other.ClassOf(number, f);
+    if (known >= 0 && known != own) return false;
+    known = own;
+  }
+  return true;
+}
+
 // ---- What came of it ----
 
 void FlowClassifier::Describe(FlowClasses& all, std::span<const Known> known) const {
@@ -372,12 +385,13 @@ void FlowClassifier::Describe(FlowClasses& all, std::span<const Known> known) co
   std::vector<int> numbers;  // by colour of listed flows: their class
   size_t first = 0;          // of the set's flows, among the listed ones
   for (size_t s = 0; s < all.sets.size(); ++s) {
-    if (!listed_[s]) {
+    if (listed_[s]) {
+      DescribeListed(s, first, numbers, all);
+      first += all.sets[s]->flows() * CopiesOf(*all.sets[s]);
+    } else {
       TakeOver(s, known[s], all);
-      continue;
     }
-    DescribeListed(s, first, numbers, all);
-    first += all.sets[s]->flows() * CopiesOf(*all.sets[s]);
+    all.first_class.push_back(all.classes.size());
   }
   all.lots_of.resize(all.classes.size());
   for (const auto& kinds : all.lots) {
@@ -406,8 +420,7 @@ void FlowClassifier::TakeOver(size_t set, const Known& known, FlowClasses& all) 
     const auto example = static_cast<size_t>(before.links[static_cast<size_t>(l)][0]);
     links[static_cast<size_t>(l)] = link_classes_[static_cast<size_t>(local_[example]) - 1];
   }
-  for (size_t c = 0; c < before.classes.size(); ++c) {
-    if (before.classes[c].set != known.set) continue;
+  for (size_t c = before.first_class[known.set]; c < before.first_class[known.set + 1]; ++c) {
     numbers[c] = static_cast<int>(all.classes.size());
     FlowClasses::Class& own = all.classes.emplace_back(before.classes[c]);
     own.set = set;

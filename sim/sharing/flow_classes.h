@@ -116,7 +116,11 @@ struct FlowClasses {
     const int number = (*of)[flow % of->size()];
     return known.empty() ? number : known[static_cast<size_t>(number)];
   }
-  std::vector<Class> classes;
+  std::vector<Class> classes;             // set by set
+  std::vector<size_t> first_class = {0};  // by set; then, the number of classes
+  size_t ClassesOf(size_t set) const { return first_class[set + 1] - first_class[set]; }
+  // Whether flows of the set that are of one class here are of one class in `other`, where it has another number.
+  bool Refine(size_t set, const FlowClasses& other, size_t number) const;
   std::vector<double> bandwidths;               // by link class
   std::vector<std::vector<int>> links;          // by link class: its links
   double FastestOf(const Class& flows) const {  // bytes a second, alone

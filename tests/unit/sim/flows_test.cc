@@ -332,6 +332,74 @@ TEST_F(FlowsTest, WhoMeetsWhomDoesNotMatter) {
   EXPECT_EQ(flows_.most_classes(), 3u);
 }
 
+// Classes of many sets serve some of them, too, unless these might do with far fewer.
+TEST_F(FlowsTest, SomeOfThoseThatMetNeedNoClassesOfTheirOwn) {
+  std::vector<Flows::BundlePtr> bundles;
+  for (int to = 1; to < 6; ++to) bundles.push_back(Solve({Part(0, to)}));
+  const auto meet = [&](double time, const std::vector<size_t>& numbers) {
+    std::vector<double> ends(bundles.size());
+    for (const size_t number : numbers) {
+      timers_.At(time, [&, number, time] {
+        flows_.BeginTogether(bundles[number], [&, number, time](double) { ends[number] = timers_.now() - time; });
+      });
+    }
+    timers_.At(time, [this] { flows_.Settle(); });
+    timers_.Run();
+    return ends;
+  };
+  const int64_t alone = flows_.classified();
+  EXPECT_EQ(meet(1024, {0, 1, 2, 3, 4}), (std::vector<double>{5, 5, 5, 5, 5}));
+  EXPECT_EQ(flows_.classified(), alone + 1);
+  EXPECT_EQ(meet(2048, {0, 1, 3, 4}), (std::vector<double>{4, 4, 0, 4, 4}));
+  EXPECT_EQ(flows_.classified(), alone + 1);
+  EXPECT_EQ(meet(4096, {1, 4}), (std::vector<double>{0, 2, 0, 0, 2}));
+  EXPECT_EQ(flows_.classified(), alone + 2);
+}
+
+// What is known from earlier meetings does not change when bundles end, whoever is there and whoever told flows apart.
+TEST_F(FlowsTest, WhatIsKnownOfMeetingsChangesNoEnd) {
+  std::mt19937 random(7);
+  const auto draw = [&random](size_t below) { return static_cast<size_t>(random() % below); };
+  std::vector<std::vector<Part>> parts(8);
+  for (std::vector<Part>& own : parts) {
+    for (size_t flows = 1 + draw(5); own.size() < flows;) {
+      const int from = static_cast<int>(draw(4)), to = static_cast<int>(draw(4));
+      if (from != to) own.push_back(Part(from, to, n * static_cast<double>(1 + draw(2))));
+    }
+  }
+  const auto run = [](Timers& timers, Flows& flows, const std::vector<Flows::BundlePtr>& bundles, double start,
+                      const std::vector<std::pair<double, size_t>>& begins) {
+    std::vector<double> ends(bundles.size());
+    for (const auto& [begin, number] : begins) {
+      timers.At(start + begin, [&, number = number] {
+        flows.Begin(bundles[number], [&, number](double) { ends[number] = timers.now() - start; });
+      });
+    }
+    timers.Run();
+    return ends;
+  };
+  const auto solve = [&](Flows& flows) {
+    std::vector<Flows::BundlePtr> bundles;
+    for (const std::vector<Part>& own : parts) bundles.push_back(flows.Solve(SetOf(own)));
+    return bundles;
+  };
+  const std::vector<Flows::BundlePtr> bundles = solve(flows_);
+  int64_t classified = 0;
+  for (int round = 0; round < 64; ++round) {
+    std::vector<std::pair<double, size_t>> begins;
+    for (size_t b = 0; b < parts.size(); ++b)
+      if (draw(4) > 0) begins.emplace_back(0.25 * static_cast<double>(draw(16)), b);
+    Timers timers;
+    Flows fresh{*star_, [&timers] { return timers.now(); },
+                [&timers](double time, std::function<void()> fn) { timers.At(time, std::move(fn)); }};
+    const std::vector<double> want = run(timers, fresh, solve(fresh), 0, begins);
+    const std::vector<double> got = run(timers_, flows_, bundles, 64.0 * (1 + round), begins);
+    for (size_t b = 0; b < parts.size(); ++b) EXPECT_NEAR(got[b], want[b], 1e-9) << round << " " << b;
+    classified += fresh.classified();
+  }
+  EXPECT_LT(flows_.classified(), classified / 2);
+}
+
 TEST_F(FlowsTest, ABundleBegunTwiceSharesWithItself) {
   std::string one, other;
   const Flows::BundlePtr bundle = Solve({Part(0, 1)});
