@@ -420,7 +420,7 @@ Bounds::Quick Bounds::QuickOf(const spec::Spec& spec, bool path) {
   return quick;
 }
 
-absl::StatusOr<double> Bounds::TightOf(const spec::Spec& spec) {
+absl::StatusOr<double> Bounds::TightOf(const spec::Spec& spec, double enough) {
   const Parallel& p = spec.parallel();
   const std::vector<nn::ModelPart> parts = PartsOf(p, *ModelOf(spec.model()));
   const pipeline::Schedule schedule = ScheduleOf(p);
@@ -453,6 +453,10 @@ absl::StatusOr<double> Bounds::TightOf(const spec::Spec& spec) {
     stages[static_cast<size_t>(stage)].chunks = LeastOf(rank, shape.chunks, &RankTimes::OfAction::after_message);
     stages[static_cast<size_t>(stage)].whole = LeastOf(rank, shape.chunks, &RankTimes::OfAction::whole);
   };
+  const auto least = [&] {
+    return std::max({LongestPath(schedule, shape, stages, zero->around) - less, busiest,
+                     OneAfterAnother(*zero, micro_batches, shape.micro_batches)});
+  };
   if (every) {
     take(0, *zero);
     for (int stage = 1; stage < shape.stages; ++stage) {
@@ -472,14 +476,14 @@ absl::StatusOr<double> Bounds::TightOf(const spec::Spec& spec) {
         stages[static_cast<size_t>(stage)].whole = stages[static_cast<size_t>(stage - 1)].whole;
         continue;
       }
+      if (const double known = least(); known >= enough) return known;
       const absl::StatusOr<RankTimes> other = time(stage);
       if (!other.ok()) return other.status();
       take(stage, *other);
       busiest = std::max(busiest, BusiestLink(*other, micro_batches, shape.micro_batches));
     }
   }
-  const double path = LongestPath(schedule, shape, stages, zero->around) - less;
-  return std::max({path, busiest, OneAfterAnother(*zero, micro_batches, shape.micro_batches)});
+  return least();
 }
 
 }  // namespace twofold::plan

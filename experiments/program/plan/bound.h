@@ -27,6 +27,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -57,8 +58,9 @@ class Bounds {
   };
   // `spec` is resolved and valid. With `path`, seconds are those of the longest path, which takes longer to find.
   Quick QuickOf(const spec::Spec& spec, bool path);
-  // Seconds. RESOURCE_EXHAUSTED: it runs out of memory.
-  absl::StatusOr<double> TightOf(const spec::Spec& spec);
+  // Seconds. RESOURCE_EXHAUSTED: it runs out of memory. Stages are replayed one after another, until `enough` is
+  // reached with quick times for the others.
+  absl::StatusOr<double> TightOf(const spec::Spec& spec, double enough = std::numeric_limits<double>::infinity());
 
   // Exact, of all micro-batches: bytes of the fullest rank (reserved.h). RESOURCE_EXHAUSTED: it runs out of memory.
   absl::StatusOr<int64_t> ReservedBy(const spec::Spec& spec) const {

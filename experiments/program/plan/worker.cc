@@ -219,7 +219,7 @@ Worker::BoundAnswer Worker::Bound(const Layout& layout, double enough) {
   const spec::Spec spec = SpecOf(question_, layout);
   BoundAnswer answer{.seconds = bounds_.QuickOf(spec, true).seconds};
   if (answer.seconds >= enough) return answer;
-  const absl::StatusOr<double> tight = bounds_.TightOf(spec);
+  const absl::StatusOr<double> tight = bounds_.TightOf(spec, enough);
   answer.tight = true;
   if (tight.ok())
     answer.seconds = std::max(answer.seconds, *tight);

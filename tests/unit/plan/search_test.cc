@@ -136,6 +136,29 @@ TEST(SearchTest, BoundsHoldInPipelines) {
   }
 }
 
+// A bound is found stage by stage, and no further than it is asked for.
+TEST(SearchTest, ABoundEndsWhereItIsEnough) {
+  const auto job = MakeJob(
+      "model { gpt { layers: 4 hidden: 512 heads: 8 vocab: 50257 sequence: 512 } } train { global_batch: 8 "
+      "micro_batch: 2 precision { parameter: BF16 reduce: F32 } } parallel { tp: 1 pp: 4 dp: 2 sharding: FULL_SHARD "
+      "schedule: ONE_F_ONE_B } fabric { simulated { cluster: \"dgx-h100\" } }",
+      8);
+  int64_t ended = 0;
+  (void)Enumerate(job->question, {}, [&](const Layout& layout, const spec::Spec&) {
+    const auto bound = [&](double enough) {
+      return Worker::BoundAnswerFrom(job->worker->Do(Worker::BoundTask(layout, enough)));
+    };
+    const Worker::BoundAnswer quick = bound(0), all = bound(1e9);
+    EXPECT_FALSE(quick.tight);
+    const double enough = quick.seconds * (1 + 1e-6);
+    const Worker::BoundAnswer sooner = bound(enough);
+    EXPECT_LE(sooner.seconds, all.seconds) << Describe(layout);
+    EXPECT_GE(sooner.seconds, std::min(enough, all.seconds)) << Describe(layout);
+    ended += sooner.seconds < all.seconds;
+  });
+  EXPECT_GT(ended, 0);
+}
+
 // Whatever a rank's sharded blocks and messages need of its link adds up, though each comes on a stream of its own.
 TEST(SearchTest, WhatCrossesALinkBoundsAStep) {
   constexpr int64_t kHidden = 512, kKv = 256, kFfn = 1536, kLayers = 4, kStages = 2, kMicroBatches = 8, kReplicas = 2;
@@ -216,18 +239,24 @@ TEST(SearchTest, RanksThatAreNotQuiteAlikeAreFoldedWhereAGapIsAllowed) {
 
 // So are ranks that differ in the gradient norm alone, on many ranks, too, of which some may be late anyway.
 TEST(SearchTest, OfManyRanksThoseThatDifferInTheNormAreFoldedWhereAGapIsAllowed) {
-  const auto job = MakeJob(
-      "model { llama { layers: 4 hidden: 2048 heads: 16 kv_heads: 16 ffn: 5632 vocab: 1024 sequence: 4096 } }\n"
-      "train { global_batch: 1024 micro_batch: 1 clip_norm: 1 precision { parameter: BF16 reduce: F32 } "
-      "activation_checkpointing { every: 0 } }\n"
-      "parallel { tp: 2 pp: 1 cp: 1 dp: 1024 sharding: NO_SHARD offload: NO_OFFLOAD sequence_parallel: false "
-      "bucket_mib: 25 order: \"pp dp cp tp\" }\nfabric { simulated { cluster: \"dgx-h100-16k\" } }\n",
-      2048);
-  const Plan near = Find(*job, {.gap = 0.01});
-  ASSERT_FALSE(near.ranked.empty());
-  EXPECT_GT(near.ranked[0].folding_adds, 0);
-  EXPECT_LE(near.ranked[0].folding_adds, kExtensionError);
-  EXPECT_TRUE(near.ranked[0].for_gap);
+  const auto best = [](const std::string& clip) {
+    const auto job = MakeJob(
+        StrCat(
+            "model { llama { layers: 4 hidden: 2048 heads: 16 kv_heads: 16 ffn: 5632 vocab: 1024 sequence: 4096 } }\n"
+            "train { global_batch: 1024 micro_batch: 1 ",
+            clip,
+            " precision { parameter: BF16 reduce: F32 } activation_checkpointing { every: 0 } }\n"
+            "parallel { tp: 2 pp: 1 cp: 1 dp: 1024 sharding: NO_SHARD offload: NO_OFFLOAD sequence_parallel: false "
+            "bucket_mib: 25 order: \"pp dp cp tp\" }\nfabric { simulated { cluster: \"dgx-h100-16k\" } }\n"),
+        2048);
+    const Plan near = Find(*job, {.gap = 0.01});
+    EXPECT_FALSE(near.ranked.empty());
+    return near.ranked.empty() ? Simulated() : near.ranked[0];
+  };
+  const Simulated clipped = best("clip_norm: 1"), whole = best("");
+  EXPECT_GT(clipped.folding_adds, whole.folding_adds);  // the norm's part
+  EXPECT_LE(clipped.folding_adds, kExtensionError);
+  EXPECT_TRUE(clipped.for_gap);
 }
 
 // Returns how many of the legal layouts are extended.
