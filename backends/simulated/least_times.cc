@@ -1,6 +1,7 @@
 #include "backends/simulated/least_times.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -196,8 +197,14 @@ class Times final : public LeastTimes {
 
   using Key = std::tuple<int, int, double, int>;  // group, kind, bytes, root; -1 - from, to, bytes, group of a message
 
+  // A rank asks for few groups, again and again: to compare them takes less time than to hash one of thousands of
+  // ranks.
   int NumberOf(const std::vector<int>& ranks) {
-    return numbers_.try_emplace(ranks, static_cast<int>(numbers_.size())).first->second;
+    for (const auto& [known, number] : recent_)
+      if (known == ranks) return number;
+    const int number = numbers_.try_emplace(ranks, static_cast<int>(numbers_.size())).first->second;
+    recent_[next_recent_++ % recent_.size()] = {ranks, number};
+    return number;
   }
   std::vector<int> EndpointsOf(std::vector<int> ranks) const {
     if (plan_.endpoints.empty()) return ranks;
@@ -266,6 +273,8 @@ class Times final : public LeastTimes {
   sim::PhaseTimes phases_;
   double slowdown_ = 1;
   absl::flat_hash_map<std::vector<int>, int> numbers_;
+  std::array<std::pair<std::vector<int>, int>, 8> recent_;  // of numbers_; empty: none (no group is)
+  size_t next_recent_ = 0;
   absl::flat_hash_map<Key, double> known_;
   absl::flat_hash_map<Key, Occupation> occupied_;
   absl::flat_hash_map<std::tuple<int, int, int>, std::vector<int>> common_links_;  // by pair

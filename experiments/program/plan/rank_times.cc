@@ -1,6 +1,7 @@
 #include "experiments/program/plan/rank_times.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 #include <utility>
@@ -78,8 +79,14 @@ class Stopwatch final : public ReplayTimes {
     const bool others = of_replicas && !timed_.replicas.empty();
     double seconds = kNone;
     for (const auto& replicas : timed_.replicas)
-      if (others) seconds = std::min(seconds, Together(replicas, c, bytes));
-    if (!others) seconds = Least([&](auto at) { return Together(At(ranks, at), c, bytes); });
+      if (others) seconds = std::min(seconds, Together(replicas, AreDifferent(replicas), c, bytes));
+    if (!others) {
+      seconds = Least([&](auto at) {
+        if (at == nullptr) return Together(ranks, true, c, bytes);
+        const Placed& placed = At(ranks, at);
+        return Together(placed.at, placed.different, c, bytes);
+      });
+    }
     if (of_replicas) {
       (c.kind == Communication::kAllGather ? Part().gathers : Part().reductions) += seconds;
       if (gathers_++ < gathered_ahead_) ahead_ += seconds;
@@ -151,12 +158,12 @@ class Stopwatch final : public ReplayTimes {
   LeastTimes::Occupation Occupies(const std::vector<int>& ranks, int rank, const Communication& c) {
     if (timed_.places.empty()) return times_.Occupies(ranks, rank, c);
     TWOFOLD_CHECK_EQ(timed_.places.size(), 1u);
-    const std::vector<int> at = At(ranks, timed_.places.data());
-    if (!AreDifferent(at)) return {};  // between stages, all of which are at one
-    return times_.Occupies(at, rank, c);
+    const Placed& at = At(ranks, timed_.places.data());
+    if (!at.different) return {};  // between stages, all of which are at one
+    return times_.Occupies(at.at, rank, c);
   }
   double Exchange(const std::vector<int>& ranks, int rank, const Communication& c) {
-    return Least([&](auto at) { return ExchangeAt(At(ranks, at), rank, c); });
+    return Least([&](auto at) { return ExchangeAt(at == nullptr ? ranks : At(ranks, at).at, rank, c); });
   }
   double ExchangeAt(const std::vector<int>& ranks, int rank, const Communication& c) {
     double longest = 0;
@@ -181,8 +188,8 @@ class Stopwatch final : public ReplayTimes {
     return true;
   }
   // Nothing is known of a group of which two ranks stand for the same one of the whole job.
-  double Together(const std::vector<int>& ranks, const Communication& c, double bytes) {
-    if (!AreDifferent(ranks)) return 0;
+  double Together(const std::vector<int>& ranks, bool different, const Communication& c, double bytes) {
+    if (!different) return 0;
     return times_.Collective(ranks, c.kind, bytes, c.peer).value();
   }
   RankTimes::OfAction& Part() { return open_ && step_ == timed_.steps ? actions_.back() : outside_; }
@@ -195,10 +202,20 @@ class Stopwatch final : public ReplayTimes {
     for (const std::vector<int>& places : timed_.places) least = std::min(least, time(&places));
     return least;
   }
-  static std::vector<int> At(std::vector<int> ranks, Places places) {
-    if (places == nullptr) return ranks;
-    for (int& rank : ranks) rank = (*places)[static_cast<size_t>(rank)];
-    return ranks;
+  // A group's ranks there. Valid until as many others as are kept were asked for: groups may have thousands of ranks.
+  struct Placed {
+    Places places = nullptr;
+    std::vector<int> ranks = {}, at = {};
+    bool different = false;
+  };
+  const Placed& At(const std::vector<int>& ranks, Places places) {
+    for (const Placed& known : placed_)
+      if (known.places == places && known.ranks == ranks) return known;
+    Placed& placed = placed_[next_placed_++ % placed_.size()];
+    placed = {.places = places, .ranks = ranks, .at = ranks};
+    for (int& rank : placed.at) rank = (*places)[static_cast<size_t>(rank)];
+    placed.different = AreDifferent(placed.at);
+    return placed;
   }
 
   const MeshShape mesh_;
@@ -224,6 +241,8 @@ class Stopwatch final : public ReplayTimes {
   double most_slowed_ = 1;
   std::vector<int64_t> seen_ = {};  // by rank: AreDifferent's last look that saw it
   int64_t look_ = 0;
+  std::array<Placed, 8> placed_ = {};
+  size_t next_placed_ = 0;
   uint64_t number_ = 0;  // in communicating_: of the communication that was issued last
 };
 
