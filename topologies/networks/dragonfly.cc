@@ -36,18 +36,27 @@ struct DragonflyShape {
 class Dragonfly : public PortNetwork {
  public:
   Dragonfly(const DragonflyOptions& o, std::string_view kind)
-      : PortNetwork(o.ports > 0 ? o.ports : static_cast<int>(DragonflyShape(o).most_ports()), o.wiring),
+      : PortNetwork(o.ports > 0 ? o.ports : static_cast<int>(DragonflyShape(o).most_ports()), o.wiring,
+                    [this] { List(); }),
         kind_(kind),
-        shape_(o) {
-    const auto [p, a, g, n] = shape_;
-    first_local_ = 2 * ports_;
-    first_global_ = first_local_ + 2 * static_cast<int>(shape_.local_cables());
-    Reserve(int64_t{ports_} + a * g, ports_ + shape_.local_cables() + shape_.global_cables());
-    AddVertices();
-    AddCables(o);
+        shape_(o),
+        first_local_(2 * ports_),
+        first_global_(first_local_ + 2 * static_cast<int>(shape_.local_cables())),
+        local_bandwidth_(o.local_bandwidth.value() > 0 ? o.local_bandwidth : wiring_.bandwidth),
+        global_bandwidth_(o.global_bandwidth.value() > 0 ? o.global_bandwidth : wiring_.bandwidth),
+        global_cable_(o.global_cable.value() < 0 ? wiring_.cable : o.global_cable) {
+    gateways_.reserve(static_cast<size_t>(shape_.global_cables()));
+    ForGlobalCables([this](int i, int k, int m) { gateways_.emplace_back(Gateway(i, k, m), Gateway(k, i, m)); });
   }
 
   std::string_view kind() const override { return kind_; }
+  size_t link_count() const override { return static_cast<size_t>(first_global_ + 2 * shape_.global_cables()); }
+  LinkRates RatesOf(int link) const override {
+    if (link < first_local_) return {wiring_.bandwidth, link % 2 == 0 ? UpLatency() : DownLatency()};
+    if (link < first_global_) return {local_bandwidth_, SwitchLatency(wiring_.cable)};
+    return {global_bandwidth_, SwitchLatency(global_cable_)};
+  }
+  int GroupOf(int endpoint) const override { return GroupOfSwitch(SwitchOf(endpoint)); }
 
   int64_t MinimalRoutes(Pair pair) const override {
     return GroupOfSwitch(SwitchOf(pair.from)) == GroupOfSwitch(SwitchOf(pair.to)) ? 1 : shape_.n;
@@ -147,40 +156,51 @@ class Dragonfly : public PortNetwork {
     return here == low ? at_high : at_low;
   }
 
+  // Calls visit(i, k, m) for cable m between groups i and k, in the order in which cables are numbered.
+  template <class Visit>
+  void ForGlobalCables(Visit&& visit) const {
+    for (int i = 0; i < shape_.g; ++i) {
+      for (int k = i + 1; k < shape_.g; ++k) {
+        for (int m = 0; m < shape_.n; ++m) visit(i, k, m);
+      }
+    }
+  }
+
+  void List() {
+    Reserve(int64_t{ports_} + shape_.a * shape_.g, ports_ + shape_.local_cables() + shape_.global_cables());
+    AddVertices();
+    AddCables();
+  }
+
   void AddVertices() {
-    for (int port = 0; port < ports_; ++port) AddPort(port, GroupOfSwitch(SwitchOf(port)));
+    for (int port = 0; port < ports_; ++port) AddPort(port, GroupOf(port));
     for (int s = 0; s < shape_.a * shape_.g; ++s) {
       AddSwitch(StrCat("g", s / shape_.a, ".s", s % shape_.a), s / shape_.a, 0);
     }
   }
 
-  void AddCables(const DragonflyOptions& o) {
+  void AddCables() {
     const auto [p, a, g, n] = shape_;
-    const auto or_ports = [&](BytesPerSecond b) { return b.value() > 0 ? b : wiring_.bandwidth; };
     for (int port = 0; port < ports_; ++port) AddPortCable(port, ports_ + SwitchOf(port), wiring_.bandwidth);
     for (int first = 0; first < a * g; first += a) {
       for (int s = 0; s < a; ++s) {
-        for (int t = s + 1; t < a; ++t) {
-          AddSwitchCable(ports_ + first + s, ports_ + first + t, or_ports(o.local_bandwidth), wiring_.cable);
-        }
+        for (int t = s + 1; t < a; ++t)
+          AddSwitchCable(ports_ + first + s, ports_ + first + t, local_bandwidth_, wiring_.cable);
       }
     }
     TWOFOLD_CHECK_EQ(static_cast<int>(links_.size()), first_global_);
-    const Seconds global_cable = o.global_cable.value() < 0 ? wiring_.cable : o.global_cable;
-    for (int i = 0; i < g; ++i) {
-      for (int k = i + 1; k < g; ++k) {
-        for (int m = 0; m < n; ++m) {
-          gateways_.emplace_back(Gateway(i, k, m), Gateway(k, i, m));
-          AddSwitchCable(ports_ + Gateway(i, k, m), ports_ + Gateway(k, i, m), or_ports(o.global_bandwidth),
-                         global_cable, n > 1 ? m : -1);
-        }
-      }
-    }
+    ForGlobalCables([this](int i, int k, int m) {
+      AddSwitchCable(ports_ + Gateway(i, k, m), ports_ + Gateway(k, i, m), global_bandwidth_, global_cable_,
+                     shape_.n > 1 ? m : -1);
+    });
+    TWOFOLD_CHECK_EQ(links_.size(), link_count());
   }
 
   const std::string kind_;
   const DragonflyShape shape_;
-  int first_local_ = 0, first_global_ = 0;     // links
+  const int first_local_, first_global_;  // links
+  const BytesPerSecond local_bandwidth_, global_bandwidth_;
+  const Seconds global_cable_;
   std::vector<std::pair<int, int>> gateways_;  // by global cable: the switches that it joins, the lower group's first
 };
 
