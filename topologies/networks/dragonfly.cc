@@ -198,7 +198,7 @@ class Dragonfly : public PortNetwork {
 
   const std::string kind_;
   const DragonflyShape shape_;
-  const int first_local_, first_global_;       // links
+  const int first_local_, first_global_;  // links
   const BytesPerSecond local_bandwidth_, global_bandwidth_;
   const Seconds global_cable_;
   std::vector<std::pair<int, int>> gateways_;  // by global cable: the switches that it joins, the lower group's first
