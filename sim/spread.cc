@@ -12,9 +12,10 @@
 namespace twofold::sim {
 namespace {
 
-// Moments and deviations that differ by less are equal: of the largest deviation, and of a time, for its rounding. A
-// larger share of the time would let steps that repeat differ, since the clock goes on while their spreads stay.
-constexpr double kSame = 1e-9, kRounding = 1e-14;
+// Moments and deviations that differ by less are equal: of the largest deviation, and of a time, for its rounding (four
+// or five units in the last place). A larger share of the time would let steps that repeat differ, since the clock goes
+// on while their spreads stay.
+constexpr double kSame = 1e-9, kRounding = 1e-15;
 
 double Tolerance(const std::vector<Arriving>& all) {
   double deviation = 0, time = 0;

@@ -45,6 +45,11 @@ absl::Status Check(const cluster::Cluster& c) {
 // hold shares of the data sheet's figures across variants of one GPU.
 cluster::Device Overridden(cluster::Device device, const cluster::Device& by) {
   const double before = device.memory_bytes_per_second();
+  // What is said of a rate is not true of another one.
+  if (by.laws().has_training_tflops()) {
+    device.mutable_laws()->clear_training_error();
+    device.mutable_laws()->clear_training_source();
+  }
   device.MergeFrom(by);
   if (!device.has_laws()) return device;
   const double ratio = device.memory_bytes_per_second() / before;

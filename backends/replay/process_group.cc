@@ -52,7 +52,7 @@ void ReplayProcessGroup::RanksDiffer(std::span<const int> kinds, const std::stri
   }
 }
 
-void ReplayProcessGroup::RanksDifferOver(ProcessGroup&, std::span<const int> kinds, const std::string& why) {
+void ReplayProcessGroup::RanksDifferOver(ProcessGroup&, std::span<const int> kinds, const std::string& why, bool) {
   if (staging_.bytes().value() > 0) RanksDiffer(kinds, why);
 }
 

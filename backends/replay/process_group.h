@@ -30,7 +30,7 @@ class ReplayProcessGroup final : public ProcessGroup {
   std::unique_ptr<ProcessGroup> Partition(std::span<const std::vector<int>> groups, std::string name) override;
   void RanksDiffer(std::span<const int> kinds, const std::string& /*why*/) override;
   // Only a rank that communicates holds staging memory. Otherwise such ranks hold equally much.
-  void RanksDifferOver(ProcessGroup& others, std::span<const int> kinds, const std::string& why) override;
+  void RanksDifferOver(ProcessGroup& others, std::span<const int> kinds, const std::string& why, bool brief) override;
 
  protected:
   Issued Issue(const Communication& c, CommunicationStats::Entry& entry) override;

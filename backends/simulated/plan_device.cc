@@ -17,6 +17,7 @@
 #include "core/comm/staging.h"
 #include "sim/collectives/schedule.h"
 #include "sim/cost/framework_cost_model.h"
+#include "sim/cost/laws/product_law.h"
 #include "sim/cost/load.h"
 #include "sim/cost/profile_cost_model.h"
 #include "sim/spread.h"
@@ -93,6 +94,21 @@ void SetContention(const spec::Simulated& simulated, const cluster::Device& devi
         "the memory bandwidth that they use (`contention: OFF`: it does not); that computing slows communication down "
         "is not modelled");
   }
+}
+
+// Says that the rate of products in training is assumed, if it is.
+void NoteTrainingRate(const cluster::Device& device, SimulationPlan& plan) {
+  const cluster::KernelLaws& laws = device.laws();
+  const double error = device.has_laws() ? TrainingError(laws) : 0;
+  if (error == 0) return;
+  plan.notes.push_back(absl::StrFormat(
+      "the rate that products sustain in training is assumed, and widens the interval by up to %.0f %% of their time "
+      "(%s)",
+      100 * error,
+      laws.has_training_source() ? laws.training_source()
+      : laws.training_tflops() > 0
+          ? absl::StrFormat("%g TFLOP/s", laws.training_tflops())
+          : "as of products alone; laws { training_tflops: ... } says what a training reached"));
 }
 
 // How far devices of this type differ in speed.
@@ -215,6 +231,7 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
   plan.host_link = costs->host_link();
   plan.costs = costs->Make();
   SetContention(spec.fabric().simulated(), costs->device, plan);
+  NoteTrainingRate(costs->device, plan);
   return SetFramework(spec, costs->device, plan);
 }
 

@@ -106,7 +106,7 @@ absl::Status SetClusterTopology(const spec::Simulated& simulated, const cluster:
   if (!topology.ok())
     return absl::Status(topology.status().code(), StrCat("cluster ", c.name(), ": ", topology.status().message()));
   plan.topology = *std::move(topology);
-  plan.link_spread = plan.library->spread(needed > 1);
+  if (plan.world_size > 1) plan.link_spread = plan.library->spread(needed > 1);
   return absl::OkStatus();
 }
 

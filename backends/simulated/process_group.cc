@@ -80,7 +80,8 @@ bool SimulatedProcessGroup::RanksDifferBriefly(std::span<const int> kinds, const
   return false;
 }
 
-void SimulatedProcessGroup::RanksDifferOver(ProcessGroup& others, std::span<const int> kinds, const std::string& why) {
+void SimulatedProcessGroup::RanksDifferOver(ProcessGroup& others, std::span<const int> kinds, const std::string& why,
+                                            bool brief) {
   auto* const simulated = dynamic_cast<SimulatedProcessGroup*>(&others);
   const bool staged = staging_.bytes().value() > 0;
   if (staged || simulated == nullptr) return RanksDiffer(kinds, why);
@@ -91,6 +92,7 @@ void SimulatedProcessGroup::RanksDifferOver(ProcessGroup& others, std::span<cons
     shared_->world().others_come_early = why;
     return;
   }
+  if (!brief) return RanksDiffer(kinds, why);
   if (RanksDifferBriefly(kinds, why)) simulated->shared_->SetTakenByFew();
 }
 

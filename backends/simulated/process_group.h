@@ -33,7 +33,7 @@ class SimulatedProcessGroup : public ProcessGroup {
     return shared_->RanksDifferInTime(kinds, share, why);
   }
   bool RanksDifferBriefly(std::span<const int> kinds, const std::string& why) override;
-  void RanksDifferOver(ProcessGroup& others, std::span<const int> kinds, const std::string& why) override;
+  void RanksDifferOver(ProcessGroup& others, std::span<const int> kinds, const std::string& why, bool brief) override;
 
   // For what runs on simulated ranks alone.
   const std::shared_ptr<SimulatedGroup>& shared() const { return shared_; }

@@ -84,8 +84,9 @@ class ProcessGroup {
   // As RanksDiffer, for ranks that differ only in the collectives that they take over `others`, a group of this rank.
   // Each rank takes some of those that the first rank of this group takes, and later all wait for all. Apart from
   // staging (staging.h) they hold equally much memory. Then the first rank may stand for all, unless other ranks use
-  // the links between `others`.
-  virtual void RanksDifferOver(ProcessGroup& /*others*/, std::span<const int> /*kinds*/, const std::string& /*why*/) {}
+  // the links between `others`; if these collectives are brief, even then (as with RanksDifferBriefly).
+  virtual void RanksDifferOver(ProcessGroup& /*others*/, std::span<const int> /*kinds*/, const std::string& /*why*/,
+                               bool /*brief*/) {}
   // A group of the listed ranks of this group, in that order. Returns nullptr on other ranks. Collective over this
   // group.
   std::unique_ptr<ProcessGroup> NewGroup(std::span<const int> ranks, std::string name);

@@ -71,12 +71,14 @@ std::vector<double> Column(const std::vector<report::Step>& steps, Get get) {
 }
 
 // The errors of all kernels together, of links and of the machine as a whole are independent, so their squares add up.
+// A pipeline's bubble is time in which other stages compute.
 void AddInterval(const RankRecords& records, report::Report& out) {
-  const double median = out.median_step_seconds(), exposed = out.exposed_communication_seconds();
+  const double median = out.median_step_seconds();
+  const double links = std::max(0.0, out.exposed_communication_seconds() - out.bubble_fraction() * median);
   double below = 0, above = 0;
   for (const report::RankRecord& r : records.kept()) {
     const auto off = [&](double compute, double communication, double machine) {
-      return std::hypot((median - exposed) * (1 - compute), exposed * (1 - communication), median * (1 - machine));
+      return std::hypot((median - links) * (1 - compute), links * (1 - communication), median * (1 - machine));
     };
     below = std::max(below, off(r.compute_low_ratio(), r.communication_low_ratio(), r.machine_low_ratio()));
     above = std::max(above, off(r.compute_high_ratio(), r.communication_high_ratio(), r.machine_high_ratio()));

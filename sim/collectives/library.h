@@ -49,8 +49,8 @@ class Library {
   // for the receiver, who is not done before it arrives. A larger one begins when both are ready (rendezvous).
   virtual Schedule Message(double bytes, const Places& places) const = 0;
   virtual double eager_bytes() const { return -1; }  // negative: no message is eager
-  // Four fifths of measured times lie between these factors of the predicted ones, where messages are large and no
-  // constant was fitted to the system, within a node or between nodes. 1 and 1: not compared with measurements.
+  // Four fifths of the measured times that no constant was fitted to lie between these factors of the predicted ones,
+  // for large messages, within a node or between nodes. 1 and 1: not compared with measurements.
   virtual Range spread(bool /*between_nodes*/) const { return {}; }
 };
 

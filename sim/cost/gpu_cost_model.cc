@@ -26,19 +26,6 @@ TiledProducts ProductsOf(const cluster::Kernels& kernels) {
   return products;
 }
 
-// What the interval has besides the laws' errors.
-std::string Doubt(const cluster::KernelLaws& laws) {
-  const double error = TrainingError(laws);
-  if (error == 0) return "";
-  return absl::StrFormat(
-      ", and +-%.0f %% for the rate that products sustain in training, which no training of this device calibrated "
-      "(%s)",
-      100 * error,
-      laws.has_training_source()   ? laws.training_source()
-      : laws.training_tflops() > 0 ? absl::StrFormat("%g TFLOP/s, without a source", laws.training_tflops())
-                                   : "that of products alone");
-}
-
 }  // namespace
 
 GpuCostModel::GpuCostModel(const cluster::Device& device)
@@ -160,9 +147,9 @@ std::string GpuCostModel::Describe() const {
     return absl::StrFormat(
         "kernel times: %s, matrix products and attention by laws with fitted constants (long products sustain %.0f %% "
         "of peak), other kernels at %.0f %% of memory bandwidth; %g µs per kernel, %g µs of host time per launch; "
-        "intervals from the laws' errors on shapes left out of the fit%s: %s",
+        "intervals from the laws' errors on shapes left out of the fit: %s",
         device_.name(), 100 * LargeEfficiency(), 100 * device_.memory_efficiency(), device_.kernel_us(),
-        device_.launch_us(), Doubt(device_.laws()), device_.source());
+        device_.launch_us(), device_.source());
   }
   return absl::StrFormat(
       "kernel times: %s, from a model of how kernels fill its %d multiprocessors (matrix products: %.0f %% of peak "

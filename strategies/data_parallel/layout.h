@@ -83,7 +83,8 @@ class ParameterLayout {
     ProcessGroup* over = nullptr;  // set: it describes collectives over this group, which need no memory
   };
   using PartTraits = absl::FunctionRef<ShardTraits(size_t bucket, const std::vector<optim::SlicePart>& kept)>;
-  // `briefly`: in what is done briefly (ProcessGroup::RanksDifferBriefly); returns whether this rank stands for others.
+  // `briefly`: in what is done briefly (ProcessGroup::RanksDifferBriefly); returns whether this rank stands for others
+  // in it. Where one shard has all that the others have, that one stands for them if it can, and this returns false.
   virtual bool TellShardsApart(PartTraits /*traits*/, const std::string& /*why*/, bool /*briefly*/) { return false; }
 
   // What reducers keep from step to step: the same tensors at every call, until SkipUpdate.

@@ -323,13 +323,16 @@ void ShardedDataParallel::ForShared(absl::FunctionRef<void(const ShardedUnit& un
   }
 }
 
-// Where each sum is of few gradients, a rank that takes the longest one of each unit may stand for all.
+// Where each sum is of few gradients, and all are over one group, a rank that takes the longest one of each unit may
+// stand for all.
 void ShardedDataParallel::TellSumsApart() {
   std::map<size_t, std::pair<int64_t, int64_t>> most;  // by bucket: elements, and the shard that sums them
   bool few = !options_.offload;                        // offloaded gradients stay on the device until they are summed
+  std::set<ProcessGroup*> over;
   ForShared([&](const ShardedUnit& unit, int64_t shard) {
     const HolderSums sums = pipeline_.SumsOf(unit.forward, unit.flat->PartsOf(shard));
-    few = few && sums.few();
+    if (!sums.empty()) over.insert(sums.only_group());
+    few = few && sums.few() && over.size() <= 1;
     auto& known = most.try_emplace(unit.forward, 0, shard).first->second;
     if (sums.elements() > known.first) known = {sums.elements(), shard};
   });
@@ -369,7 +372,7 @@ bool ShardedDataParallel::TellShardsApart(PartTraits traits, const std::string& 
     });
     ProcessGroup* const group = over[sharing].size() == 1 ? *over[sharing].begin() : nullptr;
     if (group != nullptr && texts.begin()->first == 0 && first_has_all)
-      sharing->gather->RanksDifferOver(*group, kinds, why);
+      sharing->gather->RanksDifferOver(*group, kinds, why, briefly);
     else if (briefly)
       stands_for_others = sharing->gather->RanksDifferBriefly(kinds, why) || stands_for_others;
     else

@@ -119,6 +119,26 @@ TEST(Assemble, AddsIndependentUncertaintiesAsSquares) {
   EXPECT_DOUBLE_EQ(r.high(), 3 + std::hypot(0, 2 * 0.75, 0.25 * 3));
 }
 
+// A pipeline's bubble is idle time, but the links are not what it waits for.
+TEST(Assemble, TakesABubbleForComputing) {
+  RunResult result = Records(0.8, 1);
+  std::vector<std::string> all = result.results.Copies();
+  for (std::string& bytes : all) {
+    report::RankRecord record;
+    record.ParseFromString(bytes);
+    record.set_communication_low_ratio(0.5);
+    report::ActionTimes& actions = *record.add_actions();
+    actions.set_step(2), actions.set_first(0), actions.set_last(4), actions.set_working(3.2);  // a fifth is idle
+    bytes = record.SerializeAsString();
+  }
+  result.results = all;
+  spec::Spec spec = Spec();
+  spec.mutable_parallel()->set_dp(1), spec.mutable_parallel()->set_pp(2);
+  const report::Report r = Of(spec, result, /*predicted=*/true);
+  EXPECT_DOUBLE_EQ(r.bubble_fraction(), 0.2);
+  EXPECT_DOUBLE_EQ(r.low(), 3 - std::hypot(0.2 * (3 - 0.15), 0.5 * 0.15));  // 0.6 of the 0.75 s are bubble
+}
+
 // Two ranks whose last step, of 3 s, was traced: kernels 0 to 1 and 2.5 to 2.75, an all-reduce of 0.5 s at rank 1 that
 // rank 0 began 0.75 s earlier, beside its first kernel; from 1.25 on its compute stream stood still for it.
 RunResult Traced(double waiting_known = 0) {

@@ -61,6 +61,7 @@ const Case kCases[] = {
     {"SequenceParallelLlamaZero1", kLlama, "pp: 2 dp: 8 tp: 2 sequence_parallel: true sharding: ZERO_1", 0},
     {"SequenceParallelLlamaHybridShards", kLlama,
      "dp: 8 tp: 4 sequence_parallel: true sharding: HYBRID_SHARD shard_group: 4", 0},
+    {"SequenceParallelFewHeadsZero3", kFewHeads, "dp: 16 tp: 4 sequence_parallel: true sharding: ZERO_3", 0},
     {"FewHeadsZero2", kFewHeads, "dp: 8 tp: 4 sharding: ZERO_2", 0},
     {"ClippedHybridShards", kGpt, "dp: 8 tp: 2 sharding: HYBRID_SHARD shard_group: 4", 0, "clip_norm: 1"},
     {"ClippedOffloaded", kGpt, "dp: 8 tp: 2 sharding: FULL_SHARD offload: OFFLOAD_ALL", 0, "clip_norm: 1"},
@@ -126,6 +127,40 @@ TEST(FoldedBriefly, DiffersByWhatTheReportSays) {
     for (size_t r = 0; r < every.size(); ++r)
       EXPECT_EQ(records[r].memory().SerializeAsString(), every[r].memory().SerializeAsString()) << label << " " << r;
   }
+}
+
+// Sums over different groups take unequally long: the longest is not the one of most elements.
+TEST(FoldedBriefly, SumsOverSeveralGroupsTellRanksApart) {
+  const auto ranks = [](std::string_view simulated) {
+    spec::Spec spec =
+        test::Resolve(StrCat("model { ", kFewHeads, " }\ntrain { steps: 2 micro_batch: 1 global_batch: 16 }\n",
+                             "parallel { dp: 16 tp: 4 sequence_parallel: true sharding: ZERO_3 }\n",
+                             "fabric { simulated { cluster: \"dgx-a100\" noise: OFF ", simulated, " } }\n"));
+    const RunResult result = test::RunResolved(spec);
+    EXPECT_TRUE(result.status.ok()) << result.status;
+    return result.results.kept().size();
+  };
+  EXPECT_EQ(ranks("folding_error: 0.9"), ranks(""));
+}
+
+// With devices that differ in speed, too, ranks that differ briefly are one, to what the report says.
+TEST(FoldedBriefly, IsWhatTheReportSaysWhereDevicesDifferInSpeed) {
+  const auto spec = [](std::string_view simulated) {
+    return test::Resolve(StrCat("model { ", kLlama, " }\ntrain { steps: 2 warmup_steps: 1 micro_batch: 1 ",
+                                "global_batch: 16 clip_norm: 1 }\n",
+                                "parallel { dp: 8 tp: 2 sequence_parallel: true sharding: ZERO_3 }\n",
+                                "fabric { simulated { cluster: \"dgx-a100\" ", simulated, " } }\n"));
+  };
+  spec::Spec unfolded = spec("folding: OFF"), folded = spec("folding_error: 0.9");
+  const RunResult all = test::RunResolved(unfolded), few = test::RunResolved(folded);
+  ASSERT_TRUE(all.status.ok() && few.status.ok()) << all.status << few.status;
+  EXPECT_EQ(few.results.kept().size(), 1u);
+  const auto every = test::RecordsOf(unfolded, all), records = test::RecordsOf(folded, few);
+  const double longer = records[0].steps(1).seconds() - every[0].steps(1).seconds();
+  double run = 0;
+  for (const report::Step& step : records[0].steps()) run += step.seconds();
+  EXPECT_GT(few.folding_adds, 0);
+  EXPECT_LE(std::abs(longer), few.folding_adds * run);
 }
 
 // Ranks that are of several classes anyway do not differ briefly.

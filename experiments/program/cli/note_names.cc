@@ -44,6 +44,7 @@ constexpr Kind kKinds[] = {
     {"calibration", "calibration: "},
     {"assumed-kernels", "kernel times come from a data sheet or are assumed"},
     {"extrapolated-kernel", "is extrapolated beyond what was calibrated"},
+    {"training-rate", "the rate that products sustain in training is assumed"},
     {"fp8-products", "products in FP8 take the time"},
     {"in-training", "in training, kernels take "},
     {"emulated-times", "device EMULATED: operations take the time"},

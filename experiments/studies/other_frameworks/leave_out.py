@@ -17,7 +17,8 @@ MI250X_PEAK = 191.5
 HOPPER = Unseen("rate of H100's products in training", "llm.c", "the rate of its law, which is of products alone")
 CDNA = Unseen("rate of MI250X's products in training", "LUMI", "the share of the peak that is assumed of MI300X")
 TRITON = Unseen("Triton's attention on A100 (two factors)", "Mosaic, one node of A100-80GB", "1: the law's, of FlashAttention-2, as in PYTORCH_EAGER")
-ASSUMED = 0.3  # the half-width for a rate that is assumed, as of MI300X
+ASSUMED = 0.3  # half-width for a rate that is assumed, as of MI300X; it was chosen when H100's rate was known (README.md)
+SOURCES = ("without llm.c: the law's own rate", "without LUMI: MI300X's share of the peak")  # of a rate of 0, and of others
 # A cluster's file, and the rate of products in training that it is left with; 0: of the law
 CLUSTERS = {CATALOGUE / "dgx-h100.textproto": 0, FOLDER / "fms-h100.textproto": 0, FOLDER / "lumi.textproto": MI300X_SHARE * MI250X_PEAK}
 PROFILE = FOLDER / "llm-foundry.textproto"
@@ -46,7 +47,8 @@ def texts():
     head = "# Written by leave_out.py.\n"
     found = {}
     for path, rate in CLUSTERS.items():
-        text, count = re.subn(r'^device_profile: .*\n', lambda line: f"{line[0]}device {{ laws {{ training_tflops: {rate:.3g} training_error: {ASSUMED} }} }}\n", path.read_text(), flags=re.M)
+        laws = f'training_tflops: {rate:.3g} training_error: {ASSUMED} training_source: "{SOURCES[rate > 0]}"'
+        text, count = re.subn(r'^device_profile: .*\n', lambda line: f"{line[0]}device {{ laws {{ {laws} }} }}\n", path.read_text(), flags=re.M)
         assert count == 1, path
         found[left_out(path)] = head + text.replace(f'name: "{path.stem}"', f'name: "{path.stem}{SUFFIX}"', 1)
     text, count = re.subn(r'^ *kernels \{ name: "attention_.*device: "A100" \}\n', "", PROFILE.read_text(), flags=re.M)

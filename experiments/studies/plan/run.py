@@ -10,7 +10,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from common import Study, Table, count, percent, progress, row  # noqa: E402
 
-study = Study(__file__, __doc__, needs="`twofold`. No GPU.", takes="nine minutes on two cores for the first 18 jobs; the last one has not been run to its end.")
+study = Study(__file__, __doc__, needs="`twofold`. No GPU.", takes="half an hour of a core, a third of it for the last job.")
 LONGEST = 4 * 3600  # seconds of one plan
 ROUNDING = 1e-9  # bounds and simulations add the same times in other orders
 

@@ -116,7 +116,7 @@ double ProductError(const cluster::ProductLaw& law, double flops) {
 
 double TrainingError(const cluster::KernelLaws& laws) {
   if (laws.has_training_error()) return laws.training_error();
-  return laws.training_tflops() > 0 ? 0 : kUnknownLawError;
+  return laws.training_tflops() > 0 ? 0 : kUnknownTrainingError;
 }
 
 double TrainingError(const cluster::KernelLaws& laws, const cluster::ProductLaw& law, const ProductCall& call,

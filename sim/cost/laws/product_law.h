@@ -25,8 +25,8 @@
 // of H100 under llm.c, 594 (experiments/studies/other_frameworks). The best rates of random operands in short
 // benchmarks
 // ("maximum achievable matmul FLOPS": Bekman, Machine Learning Engineering, compute/accelerator) are 271 and 794.5, so
-// the newer GPU is the more limited by power; the same share of that rate is assumed of GPUs without such a run. Of
-// A100's share, 1.06, they would take 0.3 less time: laws.training_error says so, and the interval is as wide. fp8: x
+// the newer GPU is the more limited by power; the same share of that rate is assumed of GPUs without such a run. With
+// A100's share, 1.06, products would take 30 % less time: laws.training_error is that. fp8: x
 // is quantised first by a kernel of its own, + m quantise_ns + 3 m k / quantise bytes; and at least host_us, joined by
 // a norm of 6. Both are left out if an operation of its own has quantised x (ProductCall.quantised).
 //
@@ -72,6 +72,9 @@ const cluster::ProductLaw* ProductLawOf(const cluster::KernelLaws& laws, std::st
 
 // Half-width of the interval, as a share of the time: the p90 of residuals in the product's region; 0.3 without any.
 double ProductError(const cluster::ProductLaw& law, double flops);
+
+// Half-width where the rate of products in training is not known.
+inline constexpr double kUnknownTrainingError = 0.3;
 
 // The same for the rate that products sustain in training: laws.training_error, or its default.
 double TrainingError(const cluster::KernelLaws& laws);

@@ -176,7 +176,7 @@ TEST(Replay, TellsRanksApartThatStageLess) {
                   [](RankContext& ctx) {
                     const auto pairs = ctx.world().SplitEvenly(2, ProcessGroup::Pattern::kConsecutive, "pairs");
                     const auto sixes = ctx.world().SplitEvenly(6, ProcessGroup::Pattern::kStrided, "sixes");
-                    sixes->RanksDifferOver(*pairs, std::array{1, 0, 0, 0, 0, 0}, "why");
+                    sixes->RanksDifferOver(*pairs, std::array{1, 0, 0, 0, 0, 0}, "why", false);
                     return std::string();
                   })
         .kinds;

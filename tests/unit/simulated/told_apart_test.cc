@@ -30,7 +30,7 @@ TEST_F(SimulatedTest, OneRankStandsForThoseThatTakeFewerSums) {
       const auto sums = ctx.world().Partition(near, "sums"), all = ctx.world().Partition(apart, "all");
       std::vector<int> kinds(apart[0].size());
       kinds[0] = 1;
-      all->RanksDifferOver(*sums, kinds, "shards differ");
+      all->RanksDifferOver(*sums, kinds, "shards differ", false);
       Tensor t = Floats(ctx, 1'000'000), u = Floats(ctx, 1'000'000);
       ctx.world().Barrier().Wait();
       for (int i = 0; i < 2; ++i) {

@@ -1,6 +1,7 @@
 // Clusters that name a device: its fields, what they override, and what is refused.
 #include <fstream>
 
+#include "core/base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "topologies/catalogue.h"
@@ -33,6 +34,19 @@ TEST(DeviceProfileTest, FieldsOfTheClusterCountMoreAndBandwidthsOfLawsFollowTheM
               full.laws().products(0).memory_tbytes_per_second() / 2, 1e-9);
   EXPECT_NEAR(c->device().laws().attention(0).memory_tbytes_per_second(),
               full.laws().attention(0).memory_tbytes_per_second() / 2, 1e-9);
+}
+
+TEST(DeviceProfileTest, ARateOfTrainingIsNotAsDoubtfulAsTheOneThatItReplaces) {
+  const cluster::KernelLaws own = FindDevice("b200-sxm")->laws();
+  EXPECT_GT(own.training_error(), 0);
+  const auto laws = [](const std::string& lines) {
+    return Read(StrCat("device_profile: \"b200-sxm\" device { laws { ", lines, " } }"))->device().laws();
+  };
+  EXPECT_EQ(laws("training_tflops: 1400").training_tflops(), 1400);
+  EXPECT_FALSE(laws("training_tflops: 1400").has_training_error());
+  EXPECT_FALSE(laws("training_tflops: 1400").has_training_source());
+  EXPECT_EQ(laws("training_tflops: 1400 training_error: 0.1").training_error(), 0.1);
+  EXPECT_EQ(laws("nn_factor: 1").training_error(), own.training_error());
 }
 
 TEST(DeviceProfileTest, MayBeAFileBesideTheClusters) {
