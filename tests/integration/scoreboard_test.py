@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import math
 import pathlib
 import re
 import subprocess
@@ -86,9 +87,34 @@ class ShortSteps(unittest.TestCase):
                 return report, types.SimpleNamespace(core_seconds=count / 10, peak_bytes=count)
 
         step = short_steps.short_step(Program(), "spec", self.settings(8 * 64, 8))
-        self.assertEqual((step.seconds, step.low, step.high, step.report["count"], step.report["steps"]), (131, 64, 576, 11, 1))
+        self.assertEqual((step.seconds, step.report["count"], step.report["steps"]), (131, 11, 1))
         self.assertEqual((step.core_seconds, step.peak_bytes), (2, 11))
         self.assertEqual(short_steps.short_step(Program(), "spec", self.settings(8 * 20, 8)).report["count"], 20)
+
+    def test_the_interval_has_the_errors_of_computing_and_of_links(self):
+        def report(count):  # each micro-batch computes a second, off by a tenth; a step waits 6 s for links, off by 0.4 of them above and 0.2 below, and 2 s in a bubble
+            seconds = count + 8
+            off = lambda links: math.hypot(0.1 * (count + 2), links * 6)
+            return {"median_step_seconds": seconds, "exposed_communication_seconds": 8, "bubble_fraction": 2 / seconds, "low": seconds - off(0.2), "high": seconds + off(0.4)}
+
+        class Program:
+            def job(self, _, settings, **how):
+                return report(settings["train.global_batch"] // 8), types.SimpleNamespace(core_seconds=1, peak_bytes=1)
+
+        step, whole = short_steps.short_step(Program(), "spec", self.settings(8 * 64, 8)), report(64)
+        self.assertAlmostEqual(step.seconds, 72)
+        self.assertAlmostEqual(step.low, whole["low"])
+        self.assertAlmostEqual(step.high, whole["high"])
+
+    def test_where_nothing_tells_both_errors_apart_the_longer_steps_share_counts(self):
+        class Program:
+            def job(self, _, settings, **how):
+                count = settings["train.global_batch"] // 8
+                return {"median_step_seconds": count, "low": 0.9 * count, "high": 1.2 * count}, types.SimpleNamespace(core_seconds=1, peak_bytes=1)
+
+        step = short_steps.short_step(Program(), "spec", self.settings(8 * 64, 8))
+        self.assertAlmostEqual(step.low, 0.9 * 64)
+        self.assertAlmostEqual(step.high, 1.2 * 64)
 
 
 class Rows(unittest.TestCase):

@@ -31,6 +31,23 @@ std::vector<FewerMicroBatches> FewerMicroBatchesOf(const spec::Spec& spec) {
   return ways;
 }
 
+double ExtendedError(const StepError& shorter, const StepError& longer, const StepError& whole) {
+  struct Squares {
+    double computing, links, error;
+  };
+  const auto squares = [](const StepError& s) {
+    return Squares{(s.seconds - s.links) * (s.seconds - s.links), s.links * s.links, s.error * s.error};
+  };
+  const Squares a = squares(shorter), b = squares(longer), all = squares(whole);
+  const double determinant = a.computing * b.links - b.computing * a.links;
+  if (std::abs(determinant) > 1e-2 * a.computing * b.links) {
+    const double computing = (a.error * b.links - b.error * a.links) / determinant;
+    const double links = (a.computing * b.error - b.computing * a.error) / determinant;
+    if (computing >= 0 && links >= 0) return std::sqrt(computing * all.computing + links * all.links);
+  }
+  return whole.seconds * longer.error / longer.seconds;
+}
+
 int64_t FewerMicroBatches::all() const { return std::accumulate(steps.begin(), steps.end(), int64_t{0}); }
 
 double FewerMicroBatches::groups() const {

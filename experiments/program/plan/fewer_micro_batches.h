@@ -52,6 +52,16 @@ std::vector<FewerMicroBatches> FewerMicroBatchesOf(const spec::Spec& spec);
 // Of the whole step.
 double Extend(const FewerMicroBatches& of, const StepFigures& figures);
 
+// What the interval of a step adds at one end, and of how long a step, of which so much is waiting for links.
+struct StepError {
+  double seconds, links, error;
+};
+// What it adds to the whole step (whole.error does not count), if computing and waiting for links are off by the same
+// shares in it as in two of fewer micro-batches. Their errors are independent: squares add up (assemble.cc). Where the
+// two steps do not tell the errors apart, it is the share that it is in the longer one. A test holds both ends of
+// intervals to 1 %.
+double ExtendedError(const StepError& shorter, const StepError& longer, const StepError& whole);
+
 // Whether step times are on a line.
 bool OnALine(const FewerMicroBatches& of, const StepFigures& seconds);
 

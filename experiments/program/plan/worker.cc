@@ -61,26 +61,11 @@ bool AllowFolding(double share, spec::Spec& spec) {
   return true;
 }
 
-// What the interval of a step adds at one end, if the same shares of computing and of waiting for links are in it as in
-// two shorter ones: the squares of both errors add up (experiments/program/assemble.cc). Where the shorter ones do not
-// tell the two apart, the share of the longer one.
-double ExtendedError(const Simulated& shorter, const Simulated& longer, const Simulated& whole,
-                     double Simulated::*end) {
-  struct Parts {
-    double computing, links, error;  // squares of seconds
-  };
-  const auto parts = [end](const Simulated& step) {
-    const double links = std::max(0.0, step.exposed - step.bubble * step.seconds), off = step.*end - step.seconds;
-    return Parts{(step.seconds - links) * (step.seconds - links), links * links, off * off};
-  };
-  const Parts a = parts(shorter), b = parts(longer), all = parts(whole);
-  const double determinant = a.computing * b.links - b.computing * a.links;
-  if (std::abs(determinant) > 1e-3 * a.computing * b.links) {
-    const double computing = (a.error * b.links - b.error * a.links) / determinant;
-    const double links = (a.computing * b.error - b.computing * a.error) / determinant;
-    if (computing >= 0 && links >= 0) return std::sqrt(computing * all.computing + links * all.links);
-  }
-  return whole.seconds * std::abs(longer.*end / longer.seconds - 1);
+// What the interval of a step adds at one end.
+StepError ErrorOf(const Simulated& s, double Simulated::*end) {
+  return {.seconds = s.seconds,
+          .links = std::max(0.0, s.exposed - s.bubble * s.seconds),
+          .error = std::abs(s.*end - s.seconds)};
 }
 
 }  // namespace
@@ -305,8 +290,11 @@ std::optional<Simulated> Worker::RunExtended(const Layout& layout, const spec::S
   for (double Simulated::*figure : {&Simulated::seconds, &Simulated::exposed})
     s.*figure = Extend(of, figures([figure](const Simulated& step) { return step.*figure; }));
   s.bubble = Extend(of, figures([](const Simulated& step) { return step.bubble * step.seconds; })) / s.seconds;
-  s.low = s.seconds - ExtendedError(steps[steps.size() - 2], steps.back(), s, &Simulated::low);
-  s.high = s.seconds + ExtendedError(steps[steps.size() - 2], steps.back(), s, &Simulated::high);
+  const auto error = [&](double Simulated::*end) {
+    return ExtendedError(ErrorOf(steps[of.from[0]], end), ErrorOf(steps[of.to[1]], end), ErrorOf(s, end));
+  };
+  const double below = error(&Simulated::low), above = error(&Simulated::high);
+  s.low = s.seconds - below, s.high = s.seconds + above;
   s.folding_adds *= MostLate(of, std::accumulate(seconds.begin(), seconds.end(), 0.0)) / s.seconds;
   if (s.folding_adds > kExtensionError) return std::nullopt;
   const absl::StatusOr<int64_t> reserved = bounds_.ReservedBy(spec);

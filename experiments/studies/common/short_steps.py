@@ -30,7 +30,7 @@ def waits_for_links(report):
 
 
 def error(less, more, whole, end):
-    """What the interval adds at one end of a step of (seconds, waits): as in experiments/program/plan/worker.cc."""
+    """What the interval adds at one end of a step of (seconds, waits): as ExtendedError of experiments/program/plan/fewer_micro_batches.h."""
     def squares(seconds, waits):
         return (seconds - waits) ** 2, waits ** 2
 
@@ -38,7 +38,7 @@ def error(less, more, whole, end):
     off_a, off_b = ((r[end] - r["median_step_seconds"]) ** 2 for r in (less, more))
     computing, links = squares(*whole)
     determinant = a * b_links - b * a_links
-    if abs(determinant) > 1e-3 * a * b_links:
+    if abs(determinant) > 1e-2 * a * b_links:
         of_computing, of_links = (off_a * b_links - off_b * a_links) / determinant, (a * off_b - b * off_a) / determinant
         if min(of_computing, of_links) >= 0:
             return math.sqrt(of_computing * computing + of_links * links)

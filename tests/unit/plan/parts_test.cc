@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
+#include <cmath>
 
 #include <filesystem>
 #include <fstream>
@@ -84,6 +85,20 @@ TEST(FewerMicroBatchesTest, ExtendsWhatIsOnALine) {
     }
     EXPECT_NEAR(MostLate(of, static_cast<double>(of.all())), 16, 1e-9);
   }
+}
+
+TEST(FewerMicroBatchesTest, AnIntervalHasTheErrorsOfComputingAndOfLinks) {
+  // Each micro-batch computes for a second, off by a tenth; a step waits 6 s for links, off by 0.4 of them.
+  const auto step = [](int micro_batches) {
+    return StepError{.seconds = micro_batches + 6.0, .links = 6, .error = std::hypot(0.1 * micro_batches, 0.4 * 6)};
+  };
+  EXPECT_NEAR(ExtendedError(step(2), step(4), step(64)), step(64).error, 1e-9);
+  // One share in both steps: that of the whole one.
+  const StepError one{.seconds = 1, .links = 0.5, .error = 0.2}, two{.seconds = 2, .links = 1, .error = 0.4};
+  EXPECT_NEAR(ExtendedError(one, two, {.seconds = 10, .links = 5, .error = 0}), 2, 1e-9);
+  // No two shares explain these: that of the longer one.
+  const StepError more{.seconds = 2, .links = 0.5, .error = 0.1};
+  EXPECT_NEAR(ExtendedError(one, more, {.seconds = 10, .links = 0.5, .error = 0}), 0.5, 1e-9);
 }
 
 TEST(FewerMicroBatchesTest, TheQuickestWayIsForStepsThatBeginAtOnce) {
