@@ -264,7 +264,7 @@ TEST_F(LawTimesTest, IntervalsAreTheLawsResidualsAndTwiceThatForOtherTypes) {
   EXPECT_EQ(e.source, Source::kLaw);
   EXPECT_EQ(f.source, Source::kExtrapolated);
   device.mutable_laws()->set_training_error(0.4);
-  device.mutable_laws()->mutable_products(0)->set_burst_tflops(10);
+  device.mutable_laws()->mutable_products(0)->set_burst_tflops(1);
   device.mutable_laws()->mutable_products(0)->mutable_residuals(0)->set_p90(0.3);
   const Estimate doubtful = product(DType::kBF16);
   EXPECT_NEAR(doubtful.high.value() / doubtful.seconds.value(), 1 + std::hypot(0.3, 0.4), 0.02);
