@@ -76,6 +76,19 @@ class FlowsTest : public testing::Test {
                            [this, &ends](double first) { ends = absl::StrFormat("%.9g %.9g", first, timers_.now()); });
     });
   }
+  // When each bundle ends, in seconds after `time`, if those with these numbers begin together then; 0 for the others.
+  std::vector<double> EndsOf(const std::vector<Flows::BundlePtr>& bundles, double time,
+                             const std::vector<size_t>& numbers) {
+    std::vector<double> ends(bundles.size());
+    for (const size_t number : numbers) {
+      timers_.At(time, [&, number, time] {
+        flows_.BeginTogether(bundles[number], [&, number, time](double) { ends[number] = timers_.now() - time; });
+      });
+    }
+    timers_.At(time, [this] { flows_.Settle(); });
+    timers_.Run();
+    return ends;
+  }
   // Notes "first last" as the bundle ends.
   void BeginAt(double time, const std::vector<Part>& parts, std::string& ends) {
     timers_.At(time, [this, bundle = Solve(parts), &ends] {
@@ -310,17 +323,7 @@ TEST_F(FlowsTest, AMeetingThatRepeatsIsSolvedOnce) {
 TEST_F(FlowsTest, WhoMeetsWhomDoesNotMatter) {
   const std::vector<Flows::BundlePtr> bundles = {Solve({Part(0, 1)}), Solve({Part(0, 4)}), Solve({Part(2, 4)})};
   EXPECT_EQ(flows_.most_classes(), 1u);
-  const auto meet = [&](double time, const std::vector<size_t>& numbers) {
-    std::vector<double> ends(bundles.size());
-    for (const size_t number : numbers) {
-      timers_.At(time, [&, number, time] {
-        flows_.BeginTogether(bundles[number], [&, number, time](double) { ends[number] = timers_.now() - time; });
-      });
-    }
-    timers_.At(time, [this] { flows_.Settle(); });
-    timers_.Run();
-    return ends;
-  };
+  const auto meet = [&](double time, const std::vector<size_t>& numbers) { return EndsOf(bundles, time, numbers); };
   const int64_t alone = flows_.solutions();
   EXPECT_EQ(meet(1024, {0, 1}), (std::vector<double>{2, 2, 0}));
   EXPECT_EQ(meet(2048, {1, 0}), (std::vector<double>{2, 2, 0}));
@@ -336,17 +339,7 @@ TEST_F(FlowsTest, WhoMeetsWhomDoesNotMatter) {
 TEST_F(FlowsTest, SomeOfThoseThatMetNeedNoClassesOfTheirOwn) {
   std::vector<Flows::BundlePtr> bundles;
   for (int to = 1; to < 6; ++to) bundles.push_back(Solve({Part(0, to)}));
-  const auto meet = [&](double time, const std::vector<size_t>& numbers) {
-    std::vector<double> ends(bundles.size());
-    for (const size_t number : numbers) {
-      timers_.At(time, [&, number, time] {
-        flows_.BeginTogether(bundles[number], [&, number, time](double) { ends[number] = timers_.now() - time; });
-      });
-    }
-    timers_.At(time, [this] { flows_.Settle(); });
-    timers_.Run();
-    return ends;
-  };
+  const auto meet = [&](double time, const std::vector<size_t>& numbers) { return EndsOf(bundles, time, numbers); };
   const int64_t alone = flows_.classified();
   EXPECT_EQ(meet(1024, {0, 1, 2, 3, 4}), (std::vector<double>{5, 5, 5, 5, 5}));
   EXPECT_EQ(flows_.classified(), alone + 1);
