@@ -33,6 +33,8 @@ class ReplayTimes {
   virtual uint64_t Number() const { return 0; }
   // Host or compute stream begin to wait for the communication of that number.
   virtual void Waits(uint64_t /*number*/) {}
+  // Host or compute stream begin to wait for any other stream.
+  virtual void ComputeWaits() {}
 
   struct Moment {
     double time = 0;
@@ -47,12 +49,14 @@ class ReplayTimes {
   Moment Mark(double time) const { return {time, cuts_}; }
   void Pass(Moment& line, double seconds) { line = Mark(std::max(TimeOf(line), host_) + seconds); }
   void Wait(Moment& line, const Moment& until) {
+    if (&line == &compute) ComputeWaits();
     if (until.since == cuts_) line = Mark(std::max(TimeOf(line), until.time));
   }
   void TransferWaits(Moment& line, const Moment& until) {
     if (until.since == cuts_) line = Mark(std::max(TimeOfTransfers(line), until.time));
   }
   void HostWaits(const Moment& until) {
+    ComputeWaits();
     if (until.since == cuts_) host_ = std::max(host_, until.time);
   }
   void PassTransfer(Moment& line, double seconds) { line = Mark(TimeOfTransfers(line) + seconds); }

@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "backends/simulated/plan.h"
+#include "sim/cost/kernel_table.h"
 #include "sim/phase_times.h"
 #include "sim/places.h"
 
@@ -26,6 +27,9 @@ class Times final : public LeastTimes {
   }
 
   Seconds Operation(const ops::Op& op) override { return plan_.costs->Time(op).seconds * slowdown_; }
+  double Deviation(const ops::Op& op) override {
+    return plan_.compute_factors.empty() && CountsFlops(ops::Key(op).name) ? plan_.machine.speed_spread : 0;
+  }
   Seconds Launch(const ops::Op& op) override {
     if (!plan_.machine.gpu) return Seconds(0);
     const Seconds alone = plan_.costs->Time(op).launch.value_or(Seconds(plan_.machine.launch_seconds));

@@ -30,6 +30,9 @@ class LeastTimes {
  public:
   virtual ~LeastTimes() = default;
   virtual Seconds Operation(const ops::Op& op) = 0;
+  // The standard deviation of the operation's time among devices, as a share of it (fabric.simulated.noise). 0 where
+  // some ranks are slowed, which others wait for.
+  virtual double Deviation(const ops::Op& op) = 0;
   virtual Seconds Launch(const ops::Op& op) = 0;  // of the host, for this operation; 0 if the host computes
   virtual Seconds Transfer(const Tensor& from, const Tensor& to) = 0;
   // Until the first of `ranks` (world ranks, in the group's order) is done with a collective of so many bytes

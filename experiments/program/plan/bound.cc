@@ -15,6 +15,7 @@
 #include "core/proto/world_size.h"
 #include "experiments/program/plan/rank_sums.h"
 #include "experiments/program/plan/stage_kinds.h"
+#include "sim/spread.h"
 #include "strategies/from_spec.h"
 #include "strategies/pipeline/stages.h"
 #include "topologies/frameworks.h"
@@ -47,6 +48,8 @@ int64_t PeriodOf(const spec::Spec& spec) {
 }
 
 constexpr int kStages = 3, kMicroBatches = 3;  // of a small job
+// Pieces are for groups of at least two, three, or so many ranks: many layouts share them.
+constexpr int64_t kFewest = 4;
 
 // A job of three stages without replicas whose ranks work on a micro-batch as those of `spec` do, but for gathering
 // parameters, reducing gradients and moving them to the host. Each stage has `periods` times the blocks after which the
@@ -119,6 +122,24 @@ int MicroBatchesToReplay(const pipeline::PipelineShape& shape, bool every) {
   return std::min(shape.micro_batches, (wanted + least - 1) / least * least);
 }
 
+// Of all groups of a layout whose ranks wait for each other: the fewest ranks. 0: there is none, or not all ranks meet
+// in a step, or they differ in what they do.
+int64_t FewestThatMeet(const spec::Spec& spec) {
+  const Parallel& p = spec.parallel();
+  const int64_t world = WorldSize(spec), replicas = p.dp() * p.cp();
+  const spec::Routing& routing = spec.model().moe().routing();
+  const int64_t last = world / p.pp();  // the first stage's ranks come last
+  const bool differ = spec.model().has_moe() && (routing.has_zipf() || routing.has_counts());
+  if (spec.train().clip_norm() == 0 || differ || p.islands() > 1 || StepsDiffer(spec)) return 0;
+  int64_t fewest = std::numeric_limits<int64_t>::max();
+  const int64_t shards = p.sharding() == Parallel::HYBRID_SHARD ? p.shard_group() : 1;
+  for (const int64_t n : {p.pp(), p.tp(), p.cp(), p.ep(), p.dp() / p.ep(), replicas, replicas / p.ep(), shards,
+                          replicas / shards, p.zero_plus_plus().secondary_shard()}) {
+    if (n > 1) fewest = std::min(fewest, n);
+  }
+  return last == 1 ? 0 : std::min(fewest, last);
+}
+
 bool GathersOrReducesAlways(const spec::Spec& spec) {
   const Parallel& p = spec.parallel();
   return p.dp() * p.cp() > 1 && (p.reduce_every_micro_batch() || p.sharding() == Parallel::FULL_SHARD ||
@@ -141,6 +162,11 @@ absl::StatusOr<std::unique_ptr<Bounds>> Bounds::Make(const spec::Spec& any, cons
   bounds->framework_ = *f, bounds->has_framework_ = true;
   bounds->rules_of_replay_.device = Bytes(0);  // what this program holds may be more than what that one does
   return bounds;
+}
+
+double Bounds::DeviationsOf(const spec::Spec& spec, int64_t at_most) const {
+  const int64_t n = FewestThatMeet(spec);
+  return n == 0 ? 0 : sim::MaximumOf(std::min(n, at_most)).mean;
 }
 
 // ---- Pieces ----
@@ -173,17 +199,27 @@ Bounds::Pieces Bounds::MakePieces(const spec::Spec& spec, const spec::Spec& smal
   Piece* const all[] = {&pieces.first, &pieces.middle, &pieces.last};
   host::MemoryRules unbounded = rules_;
   unbounded.device = unbounded.host = Bytes(0);
-  const auto time = [&](const spec::Spec& job, int stage) {
-    const absl::StatusOr<RankTimes> rank =
-        TimeRank(job, {.rank = RankAt(mesh, {.pp = stage}), .steps = 1, .places = places, .beside = AreSlowed(spec)},
-                 samples_, unbounded, *times_);
+  const auto time = [&](const spec::Spec& job, int stage, int cp) {
+    const absl::StatusOr<RankTimes> rank = TimeRank(job,
+                                                    {.rank = RankAt(mesh, {.pp = stage, .cp = cp}),
+                                                     .steps = 1,
+                                                     .places = places,
+                                                     .beside = AreSlowed(spec),
+                                                     .without_replicas = true,
+                                                     .deviations = DeviationsOf(spec, kFewest)},
+                                                    samples_, unbounded, *times_);
     TWOFOLD_CHECK(rank.ok(), std::string(rank.status().message()));
     pieces.most_slowed = std::max(pieces.most_slowed, rank->most_slowed);
     return PieceOf(*rank);
   };
-  for (int stage = 0; stage < kStages; ++stage) *all[stage] = time(small, stage);
+  if (mesh.cp > 1) {  // ranks compute different parts of the causal mask
+    const auto seconds = [](const Piece& piece) { return Total(piece.times); };
+    const int last = mesh.cp - 1;
+    if (seconds(time(small, 1, last)) > seconds(time(small, 1, 0))) pieces.cp = last;
+  }
+  for (int stage = 0; stage < kStages; ++stage) *all[stage] = time(small, stage, pieces.cp);
   // Messages on their way and buffers that are kept until the next block blur each figure, so the lower of two counts.
-  const int64_t twice = time(*Small(spec, 2), 1).kept;
+  const int64_t twice = time(*Small(spec, 2), 1, pieces.cp).kept;
   pieces.kept_more = std::max<int64_t>(0, std::min(twice - pieces.middle.kept, twice / 2));
   pieces.kept_by_head = std::max<int64_t>(0, pieces.last.kept - std::max(pieces.first.kept, pieces.middle.kept));
   return pieces;
@@ -224,6 +260,7 @@ const Bounds::Pieces* Bounds::PiecesOf(const spec::Spec& spec) {
   if (small->parallel().order() != "pp dp cp tp" || spec.parallel().ep() > 1 || kinds.size() > 1)
     key += StrCat(" ", spec.parallel().pp(), " ", spec.parallel().dp());
   if (AreSlowed(spec)) key += " slowed";
+  key += StrCat(" ", DeviationsOf(spec, kFewest));
   std::unique_ptr<const Pieces>& known = pieces_[key];
   if (known == nullptr) known = std::make_unique<const Pieces>(MakePieces(spec, *small));
   return known.get();
@@ -433,12 +470,17 @@ absl::StatusOr<double> Bounds::TightOf(const spec::Spec& spec, double enough) {
   part.mutable_train()->set_global_batch(micro_batches * p.dp() * spec.train().micro_batch());
   part.mutable_train()->clear_epochs();
   const MeshShape mesh = MeshOf(p);
+  const double deviations = DeviationsOf(spec, std::numeric_limits<int64_t>::max());
+  const int cp = pieces == nullptr ? 0 : pieces->cp;
   const auto time = [&](int stage) {
-    return TimeRank(part, {.rank = RankAt(mesh, {.pp = stage})}, samples_, rules_of_replay_, *times_);
+    return TimeRank(part, {.rank = RankAt(mesh, {.pp = stage, .cp = cp}), .deviations = deviations}, samples_,
+                    rules_of_replay_, *times_);
   };
   const absl::StatusOr<RankTimes> zero = time(0);
   if (!zero.ok()) return zero.status();
   if (StepsDiffer(spec)) return QuickOf(spec, true).seconds;
+  // Before they meet for the norm, others may have less to do.
+  const double sooner = deviations > 0 ? zero->before_meeting : 0;
   double less = 0, busiest = BusiestLink(*zero, micro_batches, shape.micro_batches);
   std::vector<StageTimes> stages;
   if (pieces != nullptr) {
@@ -454,7 +496,7 @@ absl::StatusOr<double> Bounds::TightOf(const spec::Spec& spec, double enough) {
     stages[static_cast<size_t>(stage)].whole = LeastOf(rank, shape.chunks, &RankTimes::OfAction::whole);
   };
   const auto least = [&] {
-    return std::max({LongestPath(schedule, shape, stages, zero->around) - less, busiest,
+    return std::max({LongestPath(schedule, shape, stages, zero->around) - less - sooner, busiest,
                      OneAfterAnother(*zero, micro_batches, shape.micro_batches)});
   };
   if (every) {

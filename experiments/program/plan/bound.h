@@ -16,6 +16,20 @@
 //   tight  times stage 0 as it is, with its replicas' communication and the update; and those of the others that gather
 //          or reduce in every micro-batch (ZERO_2, ZERO_3, HYBRID_SHARD). A replay of three micro-batches each.
 //
+// Ranks wait for the slowest of many devices (fabric.simulated.noise, sim/spread.h). A rank of the simulation has a
+// time t and a standard deviation d, among the ranks that it stands for. L = t + k d, when one is there that is k
+// deviations late, follows from sums and maxima alone, as t does where nothing differs, for any k up to K, the least
+// expectation of the slowest among the ranks of a group:
+//   computing w  adds (1 + k s) w; s is the device's deviation
+//   waiting for  something with L': max(L, L') at least. t becomes t', and d - (t' - t) / m is left of d; m is the
+//                expectation of the slowest of the group that met last, and k is no more.
+//   meeting      of n ranks, the slowest of which is m_n deviations late, with a deviation of s_n:
+//                t + m_n d + k s_n d, no less than t + k d while m_n >= k (1 - s_n). Along tp, ranks meet in the middle
+//                of actions. The difference, for what they have computed since they met or waited, is in bounds, too.
+// All ranks meet in each step for the gradients' norm, after which d is 0. So the longest path with these times is a
+// lower bound on the step. Ranks of different work (experts of uneven load, slowed ranks) have no such m, so that k
+// is 0 there.
+//
 // Where a stage's ranks are not as far from each other as another's (stage_kinds.h), pieces have the least of all
 // stages. Where a later step sends other gradients than the first ones (compression, 1-bit Adam), quick is also tight.
 //
@@ -77,6 +91,7 @@ class Bounds {
   };
   struct Pieces {
     Piece first, middle, last;
+    int cp = 0;              // the place along cp of the rank that was timed: the slower of the first and the last one
     double most_slowed = 1;  // the largest factor of an operation
     int64_t blocks = 1;      // of each
     // What one more piece in a stage keeps, and what the model's end keeps beside it. Less than `kept`, in which is
@@ -85,6 +100,9 @@ class Bounds {
   };
   Bounds(const Samples& samples, const host::MemoryRules& rules, std::unique_ptr<LeastTimes> times)
       : samples_(samples), rules_(rules), rules_of_replay_(rules), times_(std::move(times)) {}
+  // By how many deviations a rank's device may be taken to be slower than the mean one (above). `at_most`: ranks of a
+  // group.
+  double DeviationsOf(const spec::Spec& spec, int64_t at_most) const;
   const std::vector<int>& KindsOf(const spec::Spec& spec);  // KindsOfStages
   std::vector<int> UnlikeStages(const spec::Spec& spec);    // the first of each kind
   const Pieces* PiecesOf(const spec::Spec& spec);           // null: the model has no repeating blocks

@@ -11,6 +11,7 @@
 #include "core/base/check.h"
 #include "core/proto/report.pb.h"
 #include "core/proto/world_size.h"
+#include "sim/spread.h"
 #include "strategies/from_spec.h"
 
 namespace twofold::plan {
@@ -23,6 +24,17 @@ bool IsOfReplicas(const std::vector<int>& ranks, const MeshShape& mesh) {
   return a.pp == b.pp && a.tp == b.tp;
 }
 
+// Experts' tokens go to other replicas, too, but are not what they have in common.
+bool IsAllToAll(Communication::Kind kind) {
+  return kind == Communication::kAllToAll || kind == Communication::kAllToAllV;
+}
+
+// What ranks along tp wait for is the slowest of them, in the middle of an action.
+bool IsAlongTp(const std::vector<int>& ranks, const MeshShape& mesh) {
+  const MeshPlace a = PlaceOf(mesh, ranks.front()), b = PlaceOf(mesh, ranks.back());
+  return static_cast<int>(ranks.size()) == mesh.tp && a.pp == b.pp && a.dp == b.dp && a.cp == b.cp;
+}
+
 class Stopwatch final : public ReplayTimes {
  public:
   // `gathered_ahead`: so many of a rank's communications among replicas may come before an action's message.
@@ -30,21 +42,25 @@ class Stopwatch final : public ReplayTimes {
       : mesh_(mesh), gathered_ahead_(gathered_ahead), timed_(timed), times_(times) {}
 
   void Attach(RankContext& ctx) { ctx_ = &ctx; }
-  void BeginStep() { ++step_, at_ = -1, outside_ = {}; }
+  void BeginStep() { ++step_, at_ = -1, outside_ = {}, outside_ops_ = 0; }
 
   double Operation(const ops::Op& op, bool on_compute_stream) override {
     Arrive();
     Part().launches += times_.Launch(op).value();
     double seconds = times_.Operation(op).value();
     if (on_compute_stream && !communicating_.none()) {
-      const double alone = seconds;
+      const double alone = seconds, slower = 1 + timed_.deviations * times_.Deviation(op);
       seconds = communicating_.Take(alone, [&](const BesideIt& takes) {
         const double factor = times_.Slowdown(op, takes);
         most_slowed_ = std::max(most_slowed_, factor);
         return factor;
       });
-      Part().slowed += seconds - alone;
+      Part().slowed += (seconds - alone) * slower;
     }
+    const double deviation = times_.Deviation(op);
+    if (on_compute_stream) apart_ += deviation * seconds;
+    seconds *= 1 + timed_.deviations * deviation;
+    if (!open_) outside_ops_ += seconds;
     own_ += seconds;
     return seconds;
   }
@@ -57,9 +73,11 @@ class Stopwatch final : public ReplayTimes {
   // What computes beside a communication is slowed as in a simulation, which follows the program's order as well.
   uint64_t Number() const override { return number_; }
   void Waits(uint64_t number) override { communicating_.Ended(number); }
+  void ComputeWaits() override { apart_ = 0; }
 
   double Communicate(const std::vector<int>& ranks, int rank, const Communication& c) override {
     number_ = 0;
+    if (timed_.without_replicas && c.is_collective() && !IsAllToAll(c.kind) && IsOfReplicas(ranks, mesh_)) return 0;
     if (timed_.beside) {
       const LeastTimes::Occupation o = Occupies(ranks, rank, c);
       if (o.seconds > 0) number_ = communicating_.Began(ranks.data(), o.seconds, o.takes);
@@ -74,6 +92,7 @@ class Stopwatch final : public ReplayTimes {
     if (c.kind == Communication::kSend || c.kind == Communication::kRecv) return 0;
     if (c.kind == Communication::kBatch) return Exchange(ranks, rank, c);
     Arrive();
+    if (!open_) before_meeting_ = std::max(before_meeting_, outside_ops_);
     const auto bytes = static_cast<double>(c.bytes().value());
     const bool of_replicas = IsOfReplicas(ranks, mesh_);
     const bool others = of_replicas && !timed_.replicas.empty();
@@ -91,13 +110,24 @@ class Stopwatch final : public ReplayTimes {
       (c.kind == Communication::kAllGather ? Part().gathers : Part().reductions) += seconds;
       if (gathers_++ < gathered_ahead_) ahead_ += seconds;
     }
-    return seconds;
+    return seconds + (IsAlongTp(ranks, mesh_) ? Meet(mesh_.tp) : 0);
+  }
+
+  // n ranks wait for the slowest of them: seconds by which what is after that is later than this device's being slower
+  // says.
+  double Meet(int n) {
+    if (timed_.deviations == 0) return 0;
+    const sim::NormalMaximum slowest = sim::MaximumOf(n);
+    const double left = n == mesh_.size() ? 0 : slowest.deviation;  // if all meet, nobody is left to differ from
+    const double more = slowest.mean - timed_.deviations * (1 - left);
+    return std::max(0.0, more * std::exchange(apart_, 0));
   }
 
   void End() { EndAction(); }
   RankTimes Result() const {
     RankTimes result;
     result.actions = actions_, result.around = around_, result.outside = outside_, result.most_slowed = most_slowed_;
+    result.before_meeting = before_meeting_;
     return result;
   }
 
@@ -120,7 +150,7 @@ class Stopwatch final : public ReplayTimes {
     }
     open_ = true;
     if (step_ == timed_.steps) actions_.push_back({.action = ActionOf(label)});
-    live_ = Live(), awaited_ = 0, ahead_ = 0, gathers_ = 0, own_ = 0;
+    live_ = Live(), awaited_ = 0, ahead_ = 0, gathers_ = 0, own_ = 0, apart_ = 0;
   }
   void EndAction() {
     if (!open_) return;
@@ -231,12 +261,14 @@ class Stopwatch final : public ReplayTimes {
   // In this action: seconds of what is gathered ahead, and moved to the device for it; how many such communications
   // came; seconds of operations.
   double ahead_ = 0, own_ = 0;
+  double apart_ = 0;  // the deviation of what was computed since ranks along tp met or this one waited for anything
   int64_t gathers_ = 0;
   int64_t live_ = 0, awaited_ = 0;            // bytes; of messages that are received since the action began
   std::map<const char*, int64_t> came_ = {};  // bytes of messages, by the label of the action that they are for
   RankTimes::OfAction outside_;
   std::vector<RankTimes::OfAction> actions_;
   double around_ = 0;
+  double outside_ops_ = 0, before_meeting_ = 0;  // RankTimes::before_meeting
   Communicating communicating_;
   double most_slowed_ = 1;
   std::vector<int64_t> seen_ = {};  // by rank: AreDifferent's last look that saw it

@@ -38,7 +38,9 @@ struct RankTimes {
   // From the beginning of a step's last action to the end of the next step's first one: the last gradients, the update,
   // what the next step waits for. 0 if only one step was replayed.
   double around = 0;
-  OfAction outside;        // of actions: the rest of the step
+  OfAction outside;  // of actions: the rest of the step
+  // Seconds of operations outside of actions, before ranks communicate there for the last time: for the norm.
+  double before_meeting = 0;
   double most_slowed = 1;  // the largest factor by which communication slowed an operation
   int64_t parameters = 0;  // of this rank, whole
   int64_t peak_bytes = 0;  // live
@@ -53,6 +55,10 @@ struct TimedRank {
   // Whether communication slows what computes beside it. With `places`, messages between stages do not: those of the
   // whole job differ.
   bool beside = true;
+  // What replicas of a stage gather and reduce takes no time, as if there were no replicas.
+  bool without_replicas = false;
+  // By how many standard deviations the device is slower than the mean one (fabric.simulated.noise; bound.h).
+  double deviations = 0;
   // The whole job's groups in place of any group of replicas of `spec`, which has fewer; likewise. Empty: the same.
   std::vector<std::vector<int>> replicas = {};
 };
