@@ -1,6 +1,7 @@
 #include "experiments/program/plan/bound.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -122,28 +123,31 @@ int MicroBatchesToReplay(const pipeline::PipelineShape& shape, bool every) {
   return std::min(shape.micro_batches, (wanted + least - 1) / least * least);
 }
 
+bool GathersOrReducesAlways(const spec::Spec& spec) {
+  const Parallel& p = spec.parallel();
+  return p.dp() * p.cp() > 1 && (p.reduce_every_micro_batch() || p.sharding() == Parallel::FULL_SHARD ||
+                                 p.sharding() == Parallel::HYBRID_SHARD);
+}
+
 // Of all groups of a layout whose ranks wait for each other: the fewest ranks. 0: there is none, or not all ranks meet
 // in a step, or they differ in what they do.
 int64_t FewestThatMeet(const spec::Spec& spec) {
   const Parallel& p = spec.parallel();
   const int64_t world = WorldSize(spec), replicas = p.dp() * p.cp();
   const spec::Routing& routing = spec.model().moe().routing();
-  const int64_t last = world / p.pp();  // the first stage's ranks come last
   const bool differ = spec.model().has_moe() && (routing.has_zipf() || routing.has_counts());
   if (spec.train().clip_norm() == 0 || differ || p.islands() > 1 || StepsDiffer(spec)) return 0;
-  int64_t fewest = std::numeric_limits<int64_t>::max();
-  const int64_t shards = p.sharding() == Parallel::HYBRID_SHARD ? p.shard_group() : 1;
+  // Of ranks that come at different times, the last ones count: those of the first stage, and those at one place along
+  // cp, whose parts of the causal mask differ.
+  int64_t fewest = world / p.pp();
+  if (p.cp() > 1 && GathersOrReducesAlways(spec)) fewest = std::min(fewest, p.dp());
+  if (fewest == 1) return 0;
+  const int64_t shards = p.sharding() == Parallel::HYBRID_SHARD ? std::max<int64_t>(1, p.shard_group()) : 1;
   for (const int64_t n : {p.pp(), p.tp(), p.cp(), p.ep(), p.dp() / p.ep(), replicas, replicas / p.ep(), shards,
                           replicas / shards, p.zero_plus_plus().secondary_shard()}) {
     if (n > 1) fewest = std::min(fewest, n);
   }
-  return last == 1 ? 0 : std::min(fewest, last);
-}
-
-bool GathersOrReducesAlways(const spec::Spec& spec) {
-  const Parallel& p = spec.parallel();
-  return p.dp() * p.cp() > 1 && (p.reduce_every_micro_batch() || p.sharding() == Parallel::FULL_SHARD ||
-                                 p.sharding() == Parallel::HYBRID_SHARD);
+  return fewest;
 }
 
 }  // namespace
@@ -206,16 +210,18 @@ Bounds::Pieces Bounds::MakePieces(const spec::Spec& spec, const spec::Spec& smal
                                                      .places = places,
                                                      .beside = AreSlowed(spec),
                                                      .without_replicas = true,
-                                                     .deviations = DeviationsOf(spec, kFewest)},
+                                                     .deviations = DeviationsOf(spec, kFewest),
+                                                     .world = WorldSize(spec)},
                                                     samples_, unbounded, *times_);
     TWOFOLD_CHECK(rank.ok(), std::string(rank.status().message()));
     pieces.most_slowed = std::max(pieces.most_slowed, rank->most_slowed);
     return PieceOf(*rank);
   };
   if (mesh.cp > 1) {  // ranks compute different parts of the causal mask
-    const auto seconds = [](const Piece& piece) { return Total(piece.times); };
     const int last = mesh.cp - 1;
-    if (seconds(time(small, 1, last)) > seconds(time(small, 1, 0))) pieces.cp = last;
+    const double later = Total(time(small, 1, last).times) - Total(time(small, 1, 0).times);
+    if (later > 0) pieces.cp = last;
+    pieces.cp_apart = std::abs(later);
   }
   for (int stage = 0; stage < kStages; ++stage) *all[stage] = time(small, stage, pieces.cp);
   // Messages on their way and buffers that are kept until the next block blur each figure, so the lower of two counts.
@@ -433,7 +439,9 @@ Bounds::Quick Bounds::QuickOf(const spec::Spec& spec, bool path) {
   if (pieces == nullptr) return quick;
   const std::vector<nn::ModelPart> parts = PartsOf(spec.parallel(), *ModelOf(spec.model()));
   quick.bytes = BytesOf(spec, *pieces, parts, quick.what);
-  const auto [stages, less] = StagesOf(spec, *pieces, parts);
+  const Stages made = StagesOf(spec, *pieces, parts);
+  const std::vector<StageTimes>& stages = made.stages;
+  const double less = made.less + (DeviationsOf(spec, kFewest) > 0 ? pieces->cp_apart : 0);
   const pipeline::Schedule schedule = ScheduleOf(spec.parallel());
   const pipeline::PipelineShape shape = ShapeOf(spec);
   quick.seconds = QuickPath(schedule, shape, stages) - less;
@@ -473,14 +481,16 @@ absl::StatusOr<double> Bounds::TightOf(const spec::Spec& spec, double enough) {
   const double deviations = DeviationsOf(spec, std::numeric_limits<int64_t>::max());
   const int cp = pieces == nullptr ? 0 : pieces->cp;
   const auto time = [&](int stage) {
-    return TimeRank(part, {.rank = RankAt(mesh, {.pp = stage, .cp = cp}), .deviations = deviations}, samples_,
-                    rules_of_replay_, *times_);
+    return TimeRank(part,
+                    {.rank = RankAt(mesh, {.pp = stage, .cp = cp}), .deviations = deviations, .world = WorldSize(spec)},
+                    samples_, rules_of_replay_, *times_);
   };
   const absl::StatusOr<RankTimes> zero = time(0);
   if (!zero.ok()) return zero.status();
   if (StepsDiffer(spec)) return QuickOf(spec, true).seconds;
   // Before they meet for the norm, others may have less to do.
-  const double sooner = deviations > 0 ? zero->before_meeting : 0;
+  double sooner = deviations > 0 ? zero->before_meeting : 0;
+  if (deviations > 0 && pieces != nullptr) sooner += pieces->cp_apart;
   double less = 0, busiest = BusiestLink(*zero, micro_batches, shape.micro_batches);
   std::vector<StageTimes> stages;
   if (pieces != nullptr) {

@@ -91,7 +91,10 @@ class Bounds {
   };
   struct Pieces {
     Piece first, middle, last;
-    int cp = 0;              // the place along cp of the rank that was timed: the slower of the first and the last one
+    // The place along cp of the rank that was timed: the slower of the first and the last one, which take so many
+    // seconds more or less for a piece.
+    int cp = 0;
+    double cp_apart = 0;
     double most_slowed = 1;  // the largest factor of an operation
     int64_t blocks = 1;      // of each
     // What one more piece in a stage keeps, and what the model's end keeps beside it. Less than `kept`, in which is

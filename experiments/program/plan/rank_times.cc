@@ -118,7 +118,7 @@ class Stopwatch final : public ReplayTimes {
   double Meet(int n) {
     if (timed_.deviations == 0) return 0;
     const sim::NormalMaximum slowest = sim::MaximumOf(n);
-    const double left = n == mesh_.size() ? 0 : slowest.deviation;  // if all meet, nobody is left to differ from
+    const double left = n == timed_.world ? 0 : slowest.deviation;  // if all meet, nobody is left to differ from
     const double more = slowest.mean - timed_.deviations * (1 - left);
     return std::max(0.0, more * std::exchange(apart_, 0));
   }

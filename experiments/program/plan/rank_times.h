@@ -59,6 +59,7 @@ struct TimedRank {
   bool without_replicas = false;
   // By how many standard deviations the device is slower than the mean one (fabric.simulated.noise; bound.h).
   double deviations = 0;
+  int64_t world = 0;  // ranks of the whole job; after all have met, they no longer differ
   // The whole job's groups in place of any group of replicas of `spec`, which has fewer; likewise. Empty: the same.
   std::vector<std::vector<int>> replicas = {};
 };
