@@ -228,7 +228,11 @@ void ShardedDataParallel::Reduce(ShardedUnit& unit) {
   for (const nn::Parameter* p : unit.flat->parameters()) {
     TWOFOLD_CHECK(p->has_gradient(), p->name() + " got no gradient in this backward pass");
   }
-  AdvanceReductions();
+  // Where gradients stay where they are, waiting for those in flight would free nothing.
+  if (KeepsGradients(unit))
+    pipeline_.AdvanceDependent();
+  else
+    AdvanceReductions();
   // With a single unit, its reduction of the previous micro-batch may still be in flight.
   while (pipeline_.IsInFlight(unit.forward)) AdvanceReductions();
   Tensor whole = unit.gradients;
