@@ -1,7 +1,7 @@
 #!/bin/bash
 # The lab (docs/lab.md): one network from a single process to DDP, FSDP and a study of strong scaling.
 #
-#     examples/lab/run.sh                  all steps, three to four minutes on two cores
+#     examples/lab/run.sh                  all steps, two to four minutes on two cores
 #     examples/lab/run.sh 3 5              only these steps
 #     examples/lab/run.sh --full           more epochs and images, more repeats
 #     examples/lab/run.sh --short          seconds: a tiny network, to see that everything works

@@ -145,6 +145,17 @@ TEST(Results, JsonHasFiguresOrTheReason) {
   EXPECT_FALSE(json["points"][1].contains("error"));
 }
 
+TEST(Notes, OfLoadedRunsAreOne) {
+  Results results = Strong();
+  results.rows[0].measured->taken = 0.2, results.rows[1].measured->taken = 0.4;
+  for (size_t i : {0, 1}) {
+    results.rows[i].measured->notes = {
+        "the machine was loaded during this run: other work delayed it by up to some % of the time", "Gloo over TCP"};
+  }
+  EXPECT_THAT(NotesOf(results), ElementsAre("other work on this machine delayed measurements by up to 40 % of the time",
+                                            "Gloo over TCP"));
+}
+
 TEST(Notes, OfAKindThatDifferInAWordAreALine) {
   const auto extrapolated = [](const std::string& kernel) {
     return "time of " + kernel + " is extrapolated beyond what was calibrated (its sizes are larger)";
