@@ -40,7 +40,7 @@ if [[ -z $cuda && ! -e build/release/CMakeCache.txt && ! -e /dev/nvidia0 ]] && !
 fi
 mkdir -p build
 cmake --preset release "${options[@]}" ${cuda:+"-DTWOFOLD_CUDA=$cuda"} > build/release.configure.log || { cat build/release.configure.log; exit 1; }
-cmake --build --preset release -j "${JOBS:-$cores}" --target twofold
+cmake --build --preset release -j "${JOBS:-$cores}" --target twofold lab_sampler
 twofold=build/release/experiments/program/twofold
 
 if [[ $keep == yes && -f $profile ]]; then
@@ -48,3 +48,8 @@ if [[ $keep == yes && -f $profile ]]; then
 else
   "$twofold" quickstart
 fi
+
+step "next"
+echo "Open runs/quickstart-measured/report.html in a browser: time line, memory and losses of the prediction and of the run on threads."
+echo "Then do the lab, docs/lab.md, or ask for your own job, docs/which-strategy.md. Their commands need the program on the PATH:"
+echo "  export PATH=$PWD/build/release/experiments/program:\$PATH"

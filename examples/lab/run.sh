@@ -1,16 +1,16 @@
 #!/bin/bash
 # The lab (docs/lab.md): one network from a single process to DDP, FSDP and a study of strong scaling.
 #
-#     examples/lab/run.sh                  all steps, some minutes on two cores
+#     examples/lab/run.sh                  all steps, two to four minutes on two cores
 #     examples/lab/run.sh 3 5              only these steps
 #     examples/lab/run.sh --full           more epochs and images, more repeats
 #     examples/lab/run.sh --short          seconds: a tiny network, to see that everything works
 #     examples/lab/run.sh --print          only print the commands
 #
-# Variables: TWOFOLD, the program (default: the build's, else the one in PATH); LAB, a folder for results (runs/lab);
-# CIFAR10, the folder with CIFAR-10's data_batch_*.bin (default: made-up images).
+# It needs the program, which experiments/quickstart.sh builds, and says how long each step took.
+# Variables: TWOFOLD, the program (default: that of build/release, else of another build, else the one in PATH); LAB, a
+# folder for results (runs/lab); CIFAR10, the folder with CIFAR-10's data_batch_*.bin (default: made-up images).
 set -euo pipefail
-shopt -s nullglob
 
 size=normal print=false steps=()
 for word in "$@"; do
@@ -25,10 +25,25 @@ done
 [[ ${#steps[@]} -gt 0 ]] || steps=(1 2 3 4 5 6)
 
 here=$(cd "$(dirname "$0")" && pwd)
-builds=("$here"/../../build/*/experiments/program/twofold)
-twofold=${TWOFOLD:-${builds[0]:-twofold}}
-sampler=$(dirname "$twofold")/../../examples/lab_sampler
+twofold=${TWOFOLD:-}
+for build in "$here"/../../build/{release,*}; do
+  [[ -n $twofold || ! -x $build/experiments/program/twofold ]] || twofold=$build/experiments/program/twofold
+done
+if ! twofold=$(command -v "${twofold:-twofold}") && ! $print; then
+  echo "run.sh: there is no program ${TWOFOLD:-twofold}: experiments/quickstart.sh builds it" >&2
+  exit 1
+fi
+build=$(dirname "$twofold")/../..
+sampler=$build/examples/lab_sampler
 out=${LAB:-runs/lab}
+# What step 3 needs is made, or missed, before anything has run.
+if ! $print && [[ " ${steps[*]} " == *" 3 "* && ! -x $sampler ]]; then
+  if [[ ! -e $build/CMakeCache.txt ]]; then
+    echo "run.sh: step 3 needs lab_sampler, which the folder of a build has, and $twofold is in none; for the other steps: run.sh 1 2 4 5 6" >&2
+    exit 1
+  fi
+  cmake --build "$build" --target lab_sampler
+fi
 $print || mkdir -p "$out"
 
 # What every run of the lab's job gets.
@@ -86,7 +101,6 @@ step_2() {
 step_3() {
   say "3a. Without set_epoch a rank sees its part of the data alone, in the same batches"
   show lab_sampler
-  $print || [[ -x $sampler ]] || { echo "run.sh: $sampler is missing: cmake --build build/release --target lab_sampler" >&2; exit 1; }
   $print || "$sampler"
   train no-set-epoch --set=parallel.dp=4 --set=train.micro_batch=16 --set=train.set_epoch=false
   say "3b. The wrong batch size: 64 on each of four ranks are 256, and an epoch has a quarter of the steps"
@@ -135,4 +149,8 @@ step_6() {
   $print || "$twofold" run "$here/alps.textproto" --check
 }
 
-for step in "${steps[@]}"; do "step_$step"; done
+for step in "${steps[@]}"; do
+  began=$SECONDS
+  "step_$step"
+  $print || echo "(step $step took $((SECONDS - began)) s)"
+done

@@ -28,9 +28,9 @@ void Show(bool set_epoch) {
       std::printf(" ...\n");
     }
   }
-  std::printf("  in %d epochs rank 0 saw %zu of %d samples, in %zu different batches of %d\n", kEpochs, seen.size(),
-              static_cast<int>(options.dataset_size), batches.size(),
-              static_cast<int>(kEpochs * sampler.batches_per_epoch()));
+  std::printf("  in %d epochs rank 0 saw %zu of %d samples; of its %d batches %zu were different\n", kEpochs,
+              seen.size(), static_cast<int>(options.dataset_size),
+              static_cast<int>(kEpochs * sampler.batches_per_epoch()), batches.size());
 }
 
 }  // namespace

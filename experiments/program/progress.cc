@@ -63,7 +63,7 @@ void Progress::operator()(const StepProgress& p) {
 // Printed on a line of its own, which stays.
 void Progress::Validated(const StepProgress& p) {
   report::Validation shown;
-  shown.set_step(p.step), shown.set_loss(p.validation->loss);
+  shown.set_loss(p.validation->loss);
   p.validation->accuracy ? shown.set_accuracy(*p.validation->accuracy)
                          : shown.set_perplexity(std::exp(p.validation->loss));
   ClearStatusLine();

@@ -1,4 +1,5 @@
 // twofold quickstart: from an installed program to a prediction beside its measurement.
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,6 +37,7 @@ struct QuickstartOptions {
 struct Step {
   std::string title;
   std::vector<std::string> words;  // of this program
+  std::string into = "";           // the file that its results go to; empty: stdout
 };
 
 // The most ranks, a core each, that the global batch of 16 can be shared among.
@@ -80,7 +82,8 @@ std::vector<Step> Steps(const QuickstartOptions& o) {
   std::vector<Step> steps;
   if (o.profile.empty()) {
     steps.push_back({"calibrate: measure this machine's kernels and links (about a minute)",
-                     {"calibrate", StrCat("--out=", profile)}});
+                     {"calibrate", StrCat("--out=", profile)},
+                     StrCat(o.out, "/calibration.txt")});  // a line for each kernel
   }
   steps.push_back({StrCat("predict: ", ranks, " ranks, simulated"),
                    run(predicted, {"--fabric=simulated", StrCat("--set=fabric.simulated.profile=", profile)})});
@@ -99,14 +102,25 @@ std::vector<Step> Steps(const QuickstartOptions& o) {
   return steps;
 }
 
+// Makes the file this process's stdout.
+bool PrintInto(const std::string& file) {
+  const int opened = open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  return opened >= 0 && dup2(opened, STDOUT_FILENO) >= 0;
+}
+
 // Runs a command line of this program and returns its exit status. What ends this process ends that one.
-int RunSelf(const std::vector<std::string>& words) {
+int RunSelf(const Step& step) {
+  const std::vector<std::string>& words = step.words;
   std::vector<char*> argv = {const_cast<char*>("twofold")};
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   const pid_t child = fork();
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (!step.into.empty() && !PrintInto(step.into)) {
+      LogError(step.into, ": cannot be written: ", std::strerror(errno));
+      _exit(kExitFailed);
+    }
     execv("/proc/self/exe", argv.data());
     LogError("/proc/self/exe: cannot be started: ", std::strerror(errno));
     _exit(kExitFailed);
@@ -122,9 +136,10 @@ int RunSelf(const std::vector<std::string>& words) {
 // Prints each command, so that a user can repeat it, and runs it in a process of its own.
 int RunSteps(const std::vector<Step>& steps) {
   for (const Step& step : steps) {
-    std::printf("\n== %s\ntwofold %s\n", step.title.c_str(), absl::StrJoin(step.words, " ").c_str());
+    std::printf("\n== %s\ntwofold %s%s\n", step.title.c_str(), absl::StrJoin(step.words, " ").c_str(),
+                step.into.empty() ? "" : StrCat(" > ", step.into).c_str());
     std::fflush(stdout);
-    if (const int status = RunSelf(step.words); status != kExitFine) return status;
+    if (const int status = RunSelf(step); status != kExitFine) return status;
   }
   return kExitFine;
 }
@@ -165,7 +180,8 @@ void AddQuickstartCommand(const Command& program, int& exit_status) {
       "again on processes that communicate by MPI, where there is mpirun. Each command that runs is printed first.\n"
       "The prediction knows of this machine what `twofold calibrate` measures: kernels, links and small training "
       "jobs,\n"
-      "none of which is this one. It takes about two minutes on two cores.\n"
+      "none of which is this one; calibration.txt beside the profile has its tables. It takes about two minutes on\n"
+      "two cores.\n"
       "Exit status: that of the first command that fails, or 0; 2 wrong input.\n"
       "\nExamples:\n  twofold quickstart\n  twofold quickstart --profile=runs/this-machine.profile.textproto");
   command.OnParsed([options, &exit_status] { exit_status = Quickstart(*options); });

@@ -203,8 +203,8 @@ void PrintSummary(const Job& job, const report::Report& r, const std::string& sh
     rows.push_back({StrCat(c.operation(), " on ", c.group()), StrCat("library ", c.library()), ways});
   }
   if (r.has_last()) {
-    rows.push_back({"validation, best", ValidationText(r.best())});
-    rows.push_back({"validation, last", ValidationText(r.last())});
+    rows.push_back({"validation, best", StrCat(ValidationText(r.best()), " after step ", r.best().step())});
+    rows.push_back({"validation, last", StrCat(ValidationText(r.last()), " after step ", r.last().step())});
   }
   if (r.checkpoints_size() > 0) {
     const report::Checkpoint& last = r.checkpoints(r.checkpoints_size() - 1);

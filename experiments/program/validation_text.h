@@ -6,7 +6,7 @@
 
 namespace twofold {
 
-// "loss 1.2345, accuracy 93.1 % after step 40"; with the perplexity for a language model.
+// "loss 1.2345, accuracy 93.1 %"; with the perplexity for a language model.
 std::string ValidationText(const report::Validation& validation);
 
 }  // namespace twofold

@@ -102,6 +102,16 @@ TEST_F(Program, QuickstartPredictsMeasuresAndCompares) {
   EXPECT_THAT(ReadAll(At("runs/quickstart.textproto")), HasSubstr("gpt-3m"));
 }
 
+// A line for each kernel would hide what comes before and after. It is ended while it measures.
+TEST_F(Program, QuickstartWritesTheTablesOfItsCalibrationToAFile) {
+  EXPECT_NE(RunShell(StrCat("timeout 1 ", TWOFOLD_PROGRAM, " quickstart --out=", At("runs"), " >", At("stdout"), " 2>",
+                            At("stderr"))),
+            0);
+  const std::string profile = At("runs/this-machine.profile.textproto"), tables = At("runs/calibration.txt");
+  EXPECT_THAT(ReadAll(At("stdout")), HasSubstr(StrCat("twofold calibrate --out=", profile, " > ", tables, "\n")));
+  EXPECT_TRUE(fs::exists(tables));
+}
+
 TEST_F(Program, QuickstartRefusesWhatItCannotUse) {
   EXPECT_EQ(Run(StrCat("quickstart --profile=", At("none"), " --out=", At("runs"))), 2);
   EXPECT_THAT(err_, HasSubstr("there is no such file; `twofold calibrate` writes one"));

@@ -12,6 +12,7 @@
 namespace twofold {
 namespace program_plan_test {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 // What it fixes leaves some dozens of layouts.
@@ -45,6 +46,12 @@ TEST_F(Program, PlansAndGoesOnFromItsJournal) {
   EXPECT_THAT(out_, HasSubstr("The first against the second ("));
   ASSERT_EQ(Run(StrCat("plan ", spec, " --ranks=4 --out=", At("out"))), 2);
   EXPECT_THAT(err_, HasSubstr("is the journal of another plan"));
+}
+
+TEST_F(Program, MessagesComeAfterTheResultsThatWereThereBefore) {
+  const std::string spec = Write("job.textproto", kJob);
+  ASSERT_EQ(RunShell(StrCat(TWOFOLD_PROGRAM, " plan ", spec, " --ranks=2 >", At("both"), " 2>&1")), 0);
+  EXPECT_THAT(ReadAll(At("both")), ContainsRegex("Proven: no layout.*\ntwofold: info: the plan took"));
 }
 
 // Each is the plan that one would make for the changed job.

@@ -1,5 +1,6 @@
 #include "experiments/program/cli/log.h"
 
+#include <cstdio>
 #include <memory>
 #include <utility>
 
@@ -43,6 +44,7 @@ void StyleLog() {
 }
 
 void internal::Log(LogLevel level, const std::string& text) {
+  std::fflush(stdout);  // where both go to one file, a message does not end up within a line of results
   switch (level) {
     case LogLevel::kInfo: return spdlog::info("{}", text);
     case LogLevel::kWarning: return spdlog::warn("{}", text);

@@ -55,6 +55,7 @@ absl::StatusOr<std::string> PageOfFolders(const std::vector<std::string>& folder
     read.push_back(*std::move(run));
   }
   if (read.empty()) return InvalidArgument("no folder of a run is given");
+  pictures::TellApart(read);
   std::vector<const pictures::RunData*> all;
   for (const pictures::RunData& run : read) all.push_back(&run);
   std::string text = PageOf(all);

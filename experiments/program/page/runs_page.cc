@@ -145,8 +145,10 @@ std::string Collectives(const Runs& runs) {
       "<h2>Communication of rank 0, whole run</h2><div class=wrap><table><tr><th>operation</th><th "
       "class=left>group</th>";
   for (const RunData* run : runs) {
-    const std::string title =
-        runs.size() == 1 ? "" : absl::StrCat(", ", run->report.predicted() ? "predicted" : "measured");
+    const std::string title = runs.size() == 1          ? ""
+                              : !run->apart.empty()     ? absl::StrCat(", ", Escape(run->apart))
+                              : run->report.predicted() ? ", predicted"
+                                                        : ", measured";
     absl::StrAppend(&t, "<th>calls", title, "</th><th>bytes", title, "</th><th>time per call", title, "</th><th>algbw",
                     title, "</th>");
   }

@@ -103,6 +103,35 @@ class PanelDrawing {
   std::string body_;
 };
 
+// What the lines mean, from left to right, in as many rows as they need. y(): the last row's.
+class Legend {
+ public:
+  Legend(double width, double y) : width_(width), y_(y) {}
+
+  // A sample of a line of these classes, and what it is.
+  void Add(const std::string& classes, const std::string& text, bool upright = false) {
+    const double room = 34 + 7.2 * static_cast<double>(text.size()) + 16;
+    if (x_ > 0 && x_ + room > width_) x_ = 0, y_ += kLegendLine;
+    absl::StrAppend(&body_, "<path class=\"", classes, "\" d=\"M", Px(upright ? x_ + 13 : x_), " ", Px(y_ + 6),
+                    upright ? "m0 -6v12" : "h26", "\"/><text x=\"", Px(x_ + 34), "\" y=\"", Px(y_ + 10), "\">",
+                    Escape(text), "</text>");
+    x_ += room;
+  }
+  const std::string& body() const { return body_; }
+  double y() const { return y_; }
+
+ private:
+  const double width_;
+  double x_ = 0, y_;
+  std::string body_;
+};
+
+bool HasIntervals(const Panel& panel) {
+  return std::any_of(panel.lines.begin(), panel.lines.end(), [](const PanelLine& line) { return !line.low.empty(); });
+}
+
+bool HasIdeal(const Panel& panel) { return !panel.ideal.empty(); }
+
 }  // namespace
 
 std::string PanelsPicture(const Panels& all) {
@@ -114,16 +143,17 @@ std::string PanelsPicture(const Panels& all) {
   const size_t columns = std::min(kPerRow, drawn.size()), rows = (drawn.size() + columns - 1) / columns;
   const double width = static_cast<double>(columns) * (kPanelWidth + kGap) - kGap;
   std::string body = absl::StrCat("<text class=\"head\" x=\"0\" y=\"16\">", Escape(all.title), "</text>");
-  double y = kHead, x = 0;
-  for (const PanelSeries& series : all.series) {
-    const double room = 34 + 7.2 * static_cast<double>(series.name.size()) + 16;
-    if (x > 0 && x + room > width) x = 0, y += kLegendLine;
-    absl::StrAppend(&body, "<path class=\"series p", series.color, series.dashed ? " dashed" : "", "\" d=\"M", Px(x),
-                    " ", Px(y + 6), "h26\"/><text x=\"", Px(x + 34), "\" y=\"", Px(y + 10), "\">", Escape(series.name),
-                    "</text>");
-    x += room;
-  }
-  y += kLegendLine + 6;
+  Legend legend(width, kHead);
+  for (const PanelSeries& series : all.series)
+    legend.Add(absl::StrCat("series p", series.color, series.dashed ? " dashed" : ""), series.name);
+  const auto any = [&drawn](bool (*has)(const Panel&)) {
+    return std::any_of(drawn.begin(), drawn.end(), [has](const Panel* panel) { return has(*panel); });
+  };
+  if (any(HasIdeal)) legend.Add("ideal", all.ideal);
+  if (any(HasIntervals) && !all.series.empty())
+    legend.Add(absl::StrCat("series thin p", all.series.back().color), all.interval, true);
+  body += legend.body();
+  double y = legend.y() + kLegendLine + 6;
   for (size_t i = 0; i < drawn.size(); ++i) {
     const double left = static_cast<double>(i % columns) * (kPanelWidth + kGap);
     body += PanelDrawing(all, *drawn[i], left, y + static_cast<double>(i / columns) * (kPanelHeight + kGap)).Draw();

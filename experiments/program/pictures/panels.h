@@ -29,6 +29,7 @@ struct Panels {
   std::vector<std::string> names;  // of the positions
   std::vector<double> positions;   // ascending
   std::vector<PanelSeries> series;
+  std::string ideal, interval;     // what Panel::ideal and the bars from low to high are, for the legend
   std::vector<Panel> panels;       // those without any value are left out
   std::vector<std::string> notes;  // below the panels
 };

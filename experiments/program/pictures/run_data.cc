@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -161,7 +164,26 @@ void Rebase(RunData& run) {
 }  // namespace
 
 std::string RunData::Title() const {
-  return absl::StrCat(report.predicted() ? "predicted" : "measured", " (", report.fabric(), ")");
+  return absl::StrCat(report.predicted() ? "predicted" : "measured", " (", report.fabric(), ")",
+                      apart.empty() ? "" : ", ", apart);
+}
+
+void TellApart(std::vector<RunData>& runs) {
+  std::map<std::string, std::vector<RunData*>> by_title;
+  for (RunData& run : runs) {
+    run.apart.clear();
+    by_title[run.Title()].push_back(&run);
+  }
+  for (const auto& [title, alike] : by_title) {
+    if (alike.size() < 2) continue;
+    std::set<std::string> names;
+    for (RunData* run : alike) {
+      run->apart = std::filesystem::path(run->folder + "/").lexically_normal().parent_path().filename().string();
+      names.insert(run->apart);
+    }
+    if (names.size() == alike.size()) continue;
+    for (RunData* run : alike) run->apart = run->folder;
+  }
 }
 
 absl::StatusOr<RunData> ReadRun(const std::string& folder) {

@@ -43,10 +43,14 @@ struct RunData {
   std::map<int, report::MemoryBlocks> blocks;  // likewise: what it consists of, of ranks that kept it
   LinkLoads links;                             // of predictions; times as in lanes
   double trace_end = 0;
+  std::string apart;  // what tells it from others with the same title; see TellApart
 
-  // "predicted (simulated)", "measured (in_memory)"
+  // "predicted (simulated)", "measured (in_memory), ddp-4"
   std::string Title() const;
 };
+
+// Runs of one kind and fabric get the names of their folders into their titles; the whole paths if names are equal.
+void TellApart(std::vector<RunData>& runs);
 
 // trace.json, memory.csv, memory_blocks.json.gz, links.csv, link_loads.csv, network.json.gz and spec.textproto may be
 // missing (then nothing of them is drawn); report.json must be there. Errors name the file and what is wrong in it.

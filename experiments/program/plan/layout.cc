@@ -122,9 +122,12 @@ std::string Difference(const Layout& layout, const Layout& other) {
       for (const auto& same : these) known = known || same == word;
       if (!known) StrAppend(&text, text.empty() ? "" : " ", Text(word));
     }
-    return text.empty() ? std::string("nothing more") : text;
+    return text;
   };
-  return StrCat(without(own, others), " instead of ", without(others, own));
+  const std::string has = without(own, others), lacks = without(others, own);
+  return has.empty()     ? StrCat("without ", lacks)
+         : lacks.empty() ? StrCat("with ", has)
+                         : StrCat(has, " instead of ", lacks);
 }
 
 }  // namespace twofold::plan

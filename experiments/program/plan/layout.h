@@ -37,7 +37,7 @@ absl::StatusOr<Layout> FromLine(const std::string& line);
 // "tp 8 pp 4 dp 8 ZERO_1 interleaved x 2 mb 1 sp": only what is not plain. Different layouts have different texts.
 std::string Describe(const Layout& layout);
 
-// What two layouts differ in, from the second to the first: "tp 8 instead of 4, recompute 1 instead of 0".
+// What the first layout has that the second has not: "tp 8 recompute 1 instead of tp 4", "without OFFLOAD_OPTIMIZER".
 std::string Difference(const Layout& layout, const Layout& other);
 
 }  // namespace twofold::plan

@@ -136,7 +136,9 @@ std::string ResultsPicture(const Results& results) {
                                                                                          : ": sweep"),
                        .axis = lines.axis,
                        .names = lines.names,
-                       .positions = lines.positions};
+                       .positions = lines.positions,
+                       .ideal = "perfect scaling",
+                       .interval = "from low to high"};
   for (const Quantity& quantity : kQuantities)
     all.panels.push_back({.title = quantity.title, .format = quantity.format});
   const bool both = results.predict && results.measure;

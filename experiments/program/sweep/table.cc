@@ -159,7 +159,8 @@ std::vector<std::string> NotesOf(const Results& results) {
     for (const Side& side : SidesOf(results)) {
       for (const std::string& note : (row.*side.figures)->notes) {
         const bool how = absl::StartsWith(note, "ranks are folded") || absl::StartsWith(note, "ranks were not folded");
-        if (!how && std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
+        const bool in_first = NoteName(note) == "loaded-run";  // of each run, where the first note has the worst
+        if (!how && !in_first && std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
       }
     }
   }

@@ -28,6 +28,7 @@ using pictures::ReadRun;
 using pictures::RunData;
 using pictures::TimelinePicture;
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -280,6 +281,29 @@ TEST_F(PageTest, TwoRunsAreHeldAgainstEachOther) {
   const std::string page = PageOf({&predicted, &measured});
   EXPECT_THAT(page, HasSubstr("+10.0 %"));
   EXPECT_THAT(page, HasSubstr("<th>predicted (simulated)</th><th>measured (in_memory)</th>"));
+}
+
+TEST_F(PageTest, RunsOfOneKindAreToldApartByTheirFolders) {
+  const auto titles = [run = Written()](const std::vector<std::string>& folders, size_t predicted = 0) {
+    std::vector<RunData> runs(folders.size(), run);
+    for (size_t i = 0; i < runs.size(); ++i) {
+      runs[i].folder = folders[i];
+      runs[i].report.set_predicted(i < predicted);
+    }
+    TellApart(runs);
+    std::vector<std::string> titles;
+    for (const RunData& r : runs) titles.push_back(r.Title());
+    return titles;
+  };
+  EXPECT_THAT(titles({"runs/a", "runs/b/"}), ElementsAre("measured (in_memory), a", "measured (in_memory), b"));
+  EXPECT_THAT(titles({"1/measured", "2/measured"}),
+              ElementsAre("measured (in_memory), 1/measured", "measured (in_memory), 2/measured"));
+  EXPECT_THAT(titles({"a", "b"}, 1), ElementsAre("predicted (in_memory)", "measured (in_memory)"));
+  RunData first = Written(), second = first;
+  first.apart = "one<", second.apart = "two";
+  const std::string page = PageOf({&first, &second});
+  EXPECT_THAT(page, HasSubstr("<th>measured (in_memory), one&lt;</th><th>measured (in_memory), two</th>"));
+  EXPECT_THAT(page, HasSubstr("<th>calls, one&lt;</th>"));
 }
 
 // What the allocator decides is a matter of program order; where a change stands is said.

@@ -129,6 +129,9 @@ TEST(LayoutTest, SaysWhatIsNotPlain) {
   Layout other;
   other.tp = 2, other.recompute = 1;
   EXPECT_EQ(Difference(other, Layout()), "tp 2 recompute 1 instead of tp 1");
+  other.tp = 1;
+  EXPECT_EQ(Difference(other, Layout()), "with recompute 1");
+  EXPECT_EQ(Difference(Layout(), other), "without recompute 1");
 }
 
 TEST(LayoutTest, WritesOnlyWhatWasChosen) {

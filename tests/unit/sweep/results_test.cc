@@ -1,5 +1,6 @@
 #include "experiments/program/sweep/results.h"
 
+#include "experiments/program/cli/note_text.h"
 #include "experiments/program/sweep/table.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -144,6 +145,39 @@ TEST(Results, JsonHasFiguresOrTheReason) {
   EXPECT_FALSE(json["points"][1].contains("error"));
 }
 
+TEST(Notes, OfLoadedRunsAreOne) {
+  Results results = Strong();
+  results.rows[0].measured->taken = 0.2, results.rows[1].measured->taken = 0.4;
+  for (size_t i : {0, 1}) {
+    results.rows[i].measured->notes = {
+        "the machine was loaded during this run: other work delayed it by up to some % of the time", "Gloo over TCP"};
+  }
+  EXPECT_THAT(NotesOf(results), ElementsAre("other work on this machine delayed measurements by up to 40 % of the time",
+                                            "Gloo over TCP"));
+}
+
+TEST(Notes, OfAKindThatDifferInAWordAreALine) {
+  const auto extrapolated = [](const std::string& kernel) {
+    return "time of " + kernel + " is extrapolated beyond what was calibrated (its sizes are larger)";
+  };
+  std::vector<std::string> notes = {extrapolated("cast"), "routing is adaptive", extrapolated("sum"),
+                                    extrapolated("cast")};
+  EXPECT_EQ(NotesText(notes, "short"),
+            "note: time of cast is extrapolated beyond what was calibrated ... (also sum)\nnote: routing is adaptive\n"
+            "2 notes shortened: --notes=full prints them whole\n");
+  for (const char* kernel : {"add", "scale", "fill"}) notes.push_back(extrapolated(kernel));
+  EXPECT_THAT(NotesText(notes, "short"), HasSubstr("calibrated ... (also sum, add, scale and 1 more)\n"));
+  EXPECT_THAT(NotesText(notes, "full"), HasSubstr("note [extrapolated-kernel]: " + extrapolated("fill") + "\n"));
+  EXPECT_EQ(NotesText({"one note of a user", "one note of another"}, "short"),  // of no kind
+            "note: one note of a user\nnote: one note of another\n");
+}
+
+TEST(Results, PictureOfAFieldHasNoPerfectScaling) {
+  Results results = Strong();
+  results.varied = {{"train.micro_batch", {"4", "1", "2"}}};
+  EXPECT_THAT(ResultsPicture(results), Not(HasSubstr("perfect scaling")));
+}
+
 TEST(Results, PictureHasItsPanels) {
   Results results = Strong();
   Scale(results);
@@ -151,6 +185,8 @@ TEST(Results, PictureHasItsPanels) {
   for (const char* title :
        {"job: strong scaling", ">step time<", ">speed-up<", ">efficiency<", ">ranks<", ">predicted<"})
     EXPECT_THAT(svg, HasSubstr(title));
+  EXPECT_THAT(svg, HasSubstr(">perfect scaling</text>"));           // the legend of lines that are no series
+  EXPECT_THAT(svg, HasSubstr(">from low to high</text>"));          // and of the bars
   EXPECT_THAT(svg, HasSubstr(">1 KiB<"));                           // round on the axis
   EXPECT_THAT(svg, HasSubstr("<path class=\"series p1 dashed\""));  // the prediction beside the measurement
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
