@@ -116,6 +116,21 @@ TEST(WithoutOverlap, EveryPassBeginsOnAnIdleGpu) {
   EXPECT_GT(seconds("false"), seconds("true") + 7.5 * kLaunch);
 }
 
+// A stage sends its last message on before its gradients are summed. Were it not so, the sums of all stages would
+// follow one another. Summing and gathering shards takes about as long as an all-reduce.
+TEST(SumsInFlight, DoNotHoldUpThePipeline) {
+  const auto seconds = [](std::string_view sharding) {
+    const auto records =
+        test::RunText(StrCat("model { gpt { layers: 8 hidden: 4096 heads: 32 sequence: 64 tied_embeddings: false } }\n"
+                             "train { steps: 3 warmup_steps: 1 global_batch: 8 }\nparallel { pp: 4 dp: 2 sharding: ",
+                             sharding, " }\nfabric { simulated { cluster: \"star-a100\" } }\n"));
+    return records.empty() ? 0 : records[0].steps(2).seconds();
+  };
+  const double whole = seconds("NO_SHARD");
+  EXPECT_GT(whole, 0);
+  EXPECT_LT(seconds("SHARD_OPTIMIZER"), 1.1 * whole);
+}
+
 TEST(Bubble, IsNoneWithoutAPipeline) { EXPECT_EQ(Bubble(1, 4, ""), 0); }
 
 }  // namespace bubble_test

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -134,6 +135,47 @@ TEST(SearchTest, BoundsHoldInPipelines) {
     EXPECT_FALSE(all.ranked.empty()) << text;
     CheckForetold(all);
   }
+}
+
+// The seconds that a bound says of the one layout of a job, and those that a simulation does.
+std::pair<double, double> BoundAndSimulated(const std::string& text, int64_t ranks) {
+  const Plan all = Find(*MakeJob(text, ranks, 1), {.gap = 0, .exhaustive = true});
+  CheckForetold(all);
+  EXPECT_EQ(all.ranked.size(), 1u) << text;
+  return {std::max(all.ranked[0].foretold->path, all.ranked[0].foretold->tight), all.ranked[0].seconds};
+}
+
+// Layers so wide that devices, and not the host, have most to do.
+std::string WideLlama(const std::string& parallel, bool noise) {
+  return StrCat(
+      "model { llama { layers: 8 hidden: 8192 heads: 64 kv_heads: 8 ffn: 28672 vocab: 4096 sequence: 8192 } } train { "
+      "global_batch: 16 micro_batch: 1 clip_norm: 1 precision { parameter: BF16 reduce: F32 } "
+      "activation_checkpointing { every: 0 } } memory { assume_fits: true } parallel { ep: 1 schedule: ONE_F_ONE_B "
+      "offload: NO_OFFLOAD bucket_mib: 25 order: \"pp dp cp tp\" ",
+      parallel, " } fabric { simulated { cluster: \"dgx-h100\" noise: ", noise ? "ON" : "OFF", " } }");
+}
+
+// Ranks wait for the slowest of many devices. Bounds have most of that, and no more.
+TEST(SearchTest, BoundsHaveWaitsForSlowDevices) {
+  for (const auto& [parallel, ranks, share] :
+       {std::tuple("tp: 1 pp: 1 cp: 1 dp: 16 sharding: SHARD_OPTIMIZER sequence_parallel: false", 16, 0.95),
+        std::tuple("tp: 8 pp: 1 cp: 1 dp: 2 sharding: NO_SHARD sequence_parallel: true", 16, 0.45),
+        std::tuple("tp: 8 pp: 1 cp: 1 dp: 1 sharding: NO_SHARD sequence_parallel: false", 8, 0.8),
+        std::tuple("tp: 4 pp: 4 cp: 1 dp: 4 sharding: NO_SHARD sequence_parallel: true", 64, 0.45)}) {
+    const auto [bound, simulated] = BoundAndSimulated(WideLlama(parallel, true), ranks);
+    const auto [bound_off, simulated_off] = BoundAndSimulated(WideLlama(parallel, false), ranks);
+    EXPECT_GT(simulated, 1.005 * simulated_off) << parallel;
+    EXPECT_GT(bound - bound_off, share * (simulated - simulated_off)) << parallel;
+    EXPECT_LE(bound - bound_off, 1.001 * (simulated - simulated_off)) << parallel;
+  }
+}
+
+// Along cp, the rank with the slower parts of the causal mask holds up the others. A backward pass of which gradients
+// are not summed yet takes as long as its operations and its collectives along tp.
+TEST(SearchTest, BoundsAreCloseWherePipelinesHaveRings) {
+  const auto [bound, simulated] = BoundAndSimulated(
+      WideLlama("tp: 8 pp: 2 cp: 2 dp: 2 sharding: SHARD_OPTIMIZER sequence_parallel: true", false), 64);
+  EXPECT_GT(bound, 0.987 * simulated);
 }
 
 // A bound is found stage by stage, and no further than it is asked for.
