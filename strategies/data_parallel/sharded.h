@@ -48,9 +48,9 @@
 // policy must make units of their own of experts that are not the same on all ranks. Hybrid sharding cannot do this.
 //
 // Overlap: parameters are gathered on one stream and gradients are reduced on another. Before a unit computes, the
-// all-gathers of the next `prefetch` units start. A unit's gradients are reduced while backward computes the next unit.
-// Under ZeRO-1 and 2 the updated parameters are gathered while the next step's forward pass begins; each unit waits
-// only for its own.
+// all-gathers of the next `prefetch` units start. A unit's gradients are reduced while backward computes the next unit;
+// under ZeRO-1, whose whole gradients are kept, while it computes all that follow. Under ZeRO-1 and 2 the updated
+// parameters are gathered while the next step's forward pass begins; each unit waits only for its own.
 #pragma once
 
 #include <cstdint>
