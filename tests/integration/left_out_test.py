@@ -115,7 +115,7 @@ class PutTogether(unittest.TestCase):
         case = {**self.CASE, **changes}
         cluster = unittest.mock.Mock(read_text=lambda: "a device\nmachines { links }")
         with unittest.mock.patch.object(composed, "profile", lambda *_: self.PROFILE), unittest.mock.patch.object(
-                composed, "all_reduce_us", lambda _, links, size, ranks: (links, size, ranks) == ("machines { links }", self.sum_of, 2) and 7000):
+                composed, "all_reduce_us", lambda _, links, size, ranks: (links, size, ranks) == ("machines { links }", self.sum_of, case["dp"]) and 7000):
             return composed.predict(None, "spec", {"fabric.simulated.cluster": cluster}, case)[0] * 1e6
 
     def test_they_are_added_up_as_that_program_does(self):
@@ -125,6 +125,8 @@ class PutTogether(unittest.TestCase):
         self.assertAlmostEqual(self.added_up(pp=2), 5 * 6 * 1000 + 4 * 300 + 100 + 2 * message + 6 * 10 + 50)
         self.sum_of = 2 * (12 * 12 * 1024**2 + (50257 + 1024) * 1024)
         self.assertAlmostEqual(self.added_up(dp=2, global_batch=32), 4 * (12 * 1000 + 300 + 100) + updates + 7000)
+        self.sum_of = 2 * (12 * 12 * 2048**2 + (50257 + 1024) * 2048)  # 1.32 GiB
+        self.assertAlmostEqual(self.added_up(dp=4, hidden=2048, global_batch=64), 4 * (12 * 1000 + 300 + 100) + updates + 7000 / 1.5)
 
     def test_a_serialized_kernel_waits_for_its_launch_and_for_the_kernel_before(self):
         kernel = lambda begin, took, **args: {"ts": begin * composed.SLOW, "dur": took, "args": args}

@@ -13,6 +13,7 @@ import tempfile
 
 SLOW = 1e4  # launches are this many times slower where they are looked at: then every kernel begins when it is launched
 SUBMITTED_US = 5  # the calls that submit a kernel take 4 to 6 us (susun-blog.com/blog/pegainfer-3-cuda-graph)
+TABLE_BYTES = 2**30  # above, that program divides bytes by the table's last rate, without the factor 2 (n - 1) / n of an all-reduce
 LAYER_TENSORS = 12  # weights and biases of a layer, each with an update of its own
 
 
@@ -100,5 +101,6 @@ def predict(twofold, spec, settings, case):
     us = (micro_batches + pp - 1) * layers * p.layer + micro_batches * p.head + (micro_batches if pp == 1 else 1) * p.embedding
     us += 2 * (pp - 1) * message_us(case) + layers * p.update_layer + p.update_embedding
     if dp > 1:
-        us += all_reduce_us(twofold, cluster[cluster.index("machines {"):], gradient_bytes(case), dp)
+        size = gradient_bytes(case)
+        us += all_reduce_us(twofold, cluster[cluster.index("machines {"):], size, dp) * (dp / (2 * (dp - 1)) if size > TABLE_BYTES else 1)
     return us * 1e-6, p
