@@ -6,6 +6,7 @@ import io
 import math
 import pathlib
 import sys
+import types
 import unittest
 import unittest.mock
 
@@ -127,6 +128,17 @@ class PutTogether(unittest.TestCase):
         self.assertAlmostEqual(self.added_up(dp=2, global_batch=32), 4 * (12 * 1000 + 300 + 100) + updates + 7000)
         self.sum_of = 2 * (12 * 12 * 2048**2 + (50257 + 1024) * 2048)  # 1.32 GiB
         self.assertAlmostEqual(self.added_up(dp=4, hidden=2048, global_batch=64), 4 * (12 * 1000 + 300 + 100) + updates + 7000 / 1.5)
+
+    def test_their_interval_is_a_steps_as_a_share(self):
+        published = load("published_runs")
+        step = types.SimpleNamespace(seconds=10.0, low=9.0, high=12.0, report={"outcome": "OK"})
+        row = types.SimpleNamespace(id="a row")
+        with unittest.mock.patch.object(published, "step_of", lambda *_: step), unittest.mock.patch.object(
+                published.composed, "predict", lambda *_: (20.0, self.PROFILE)), unittest.mock.patch.object(published.run, "settings", lambda _: {}):
+            self.assertEqual(published.predict(None, self.CASE, row), {"a row": Prediction(20.0, 18.0, 24.0, True)})
+            self.assertEqual(published.predict(None, {**self.CASE, "table": "multi_node"}, row), {"a row": Prediction(10.0, 9.0, 12.0, True)})
+            step.report["outcome"] = "OUT_OF_MEMORY"
+            self.assertEqual(published.predict(None, self.CASE, row), {"a row": Prediction(None, None, None, False)})
 
     def test_a_serialized_kernel_waits_for_its_launch_and_for_the_kernel_before(self):
         kernel = lambda begin, took, **args: {"ts": begin * composed.SLOW, "dur": took, "args": args}

@@ -2,8 +2,8 @@
 
 One step of one layer is simulated, and taken apart as src/predictor.py takes a trace apart (VIA-Research/vTrain @f8dda84): into the embedding, the
 layer, head and loss, and the update. A kernel counts from its beginning to that of the next. The profiler (profiler/cupti.cpp) asks CUPTI for
-records of the kind CUPTI_ACTIVITY_KIND_KERNEL, for which "all kernel executions are serialized" (cupti_activity.h): the host prepares
-a launch while the kernel before runs, but only when that has ended is it submitted.
+records of the kind CUPTI_ACTIVITY_KIND_KERNEL, for which "all kernel executions are serialized" (cupti_activity.h). That is read so: the host
+prepares a launch while the kernel before runs, but submits it only when that has ended.
 """
 import dataclasses
 import functools

@@ -14,7 +14,7 @@ from common import Failed, Study, count, figures, markdown, percent, progress, r
 from common.short_steps import short_step  # noqa: E402
 import composed  # noqa: E402
 
-study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates, on all cores.", takes="about 6 minutes on 2 cores.",
+study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates, on all cores.", takes="about 4 minutes on 2 cores.",
               writes="table.md, results.json, predicted.csv, errors.svg and golden.json", golden="GATE's rows")
 study.option("--only", default="", metavar="TEXT", help="run the rows with TEXT in their names, and check nothing")
 SPEC = study.folder / "megatron.textproto"
