@@ -7,18 +7,18 @@
 // alone: S/n over `local`. Laws of trees, NVLS and messages: nccl.h.
 // Calibrated from: GPUs of one node, nccl-tests (github.com/ai-dynamo/aiconfigurator at 095f58a: A100 with NCCL 2.27.3,
 // H100 with 2.23 to 2.29.2, B200 with 2.27.5 to 2.29.2; fitted to logarithms of times, experiments/studies/
-// collective_sweeps says how). Channels in Simple: H100's from send_recv of 8 (h100_cluster there); A100's as NCCL
-// believes of LL128; B200's at least as its rings over four nodes need (p6_b200 there). Volta: as Ampere.
-// RCCL (cdna2, cdna3): bandwidth of a link and latencies by its source (github.com/ROCm/rccl at 0cbce2a7:
-// src/graph/topo.h MI200_XGMI_WIDTH, GFX94X_XGMI_WIDTH; src/graph/tuning.cc baseLat, tuning_model_5).
-// Between nodes: hops in LL, and of trees in LL128, are NCCL's own constants. Simple moves chunks through NCCL's proxy
-// and takes five times NCCL's 14 us in a ring on AWS P6-B200 (EFA) and Polaris (Slingshot), three times in a tree on
-// Polaris: all networks are assumed to be alike in this, and rings in LL128 to take five times NCCL's 4 us, which no
-// calibration shows. TCP: Polaris without its plugin (argonne-lcf/alcf-nccl-tests at 385be33, env1, two nodes).
-// Slingshot: Polaris, two nodes. A NIC carries 96 % of its rate (NCCL's 12 of 12.5 GB/s), a tree 92 % of what a ring
-// does (NCCL's tuning.cc). NCCL has no constants for `direct`: messages to several peers overlap, so a peer on another
-// node costs a hop of ring LL, or the posts of its message. Ignores: user tuner plugins; that small tensors stay in a
-// device's L2 cache.
+// collective_sweeps says how). Channels in Simple: H100's from send_recv of 8 (h100_cluster there); A100's in Simple
+// and LL128 as NCCL believes of LL128, since rings of one node, which have all channels, tell their sum alone; B200's
+// at least as its rings over four nodes need (p6_b200 there). Volta: as Ampere. RCCL (cdna2, cdna3): bandwidth of a
+// link and latencies by its source (github.com/ROCm/rccl at 0cbce2a7: src/graph/topo.h MI200_XGMI_WIDTH,
+// GFX94X_XGMI_WIDTH; src/graph/tuning.cc baseLat, tuning_model_5). Between nodes: hops in LL, and of trees in LL128,
+// are NCCL's own constants. Simple moves chunks through NCCL's proxy and takes five times NCCL's 14 us in a ring on AWS
+// P6-B200 (EFA) and Polaris (Slingshot), three times in a tree on Polaris: all networks are assumed to be alike in
+// this, and rings in LL128 to take five times NCCL's 4 us, which no calibration shows. TCP: Polaris without its plugin
+// (argonne-lcf/alcf-nccl-tests at 385be33, env1, two nodes). Slingshot: Polaris, two nodes. A NIC carries 96 % of its
+// rate (NCCL's 12 of 12.5 GB/s), a tree 92 % of what a ring does (NCCL's tuning.cc). NCCL has no constants for
+// `direct`: messages to several peers overlap, so a peer on another node costs a hop of ring LL, or the posts of its
+// message. Ignores: user tuner plugins; that small tensors stay in a device's L2 cache.
 #pragma once
 
 #include <array>
@@ -46,7 +46,7 @@ std::optional<NcclProtocol> NcclProtocolNamed(std::string_view name);
 
 // Of measured over predicted times of 1 MiB and more, the 10th and the 90th percentile over rows that no constant was
 // fitted to: 628 within a node, 101 between nodes (experiments/studies/collective_sweeps, which checks these figures).
-inline constexpr Range kSpreadWithinNode{0.91, 1.11}, kSpreadBetweenNodes{0.77, 1.38};
+inline constexpr Range kSpreadWithinNode{0.91, 1.11}, kSpreadBetweenNodes{0.89, 1.38};
 
 // Constants of a GPU generation. By protocol where there are three; GB/s and microseconds.
 struct NcclGeneration {

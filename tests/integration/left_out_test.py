@@ -6,6 +6,7 @@ import io
 import math
 import pathlib
 import sys
+import types
 import unittest
 import unittest.mock
 
@@ -20,6 +21,7 @@ from common.published import Prediction, Row, STEP, Unseen, load, once_more  # n
 
 leave_out = load("published_runs", "leave_out")
 calibrate = leave_out.calibrate
+composed = calibrate.run.composed
 UNSEEN = Unseen("a constant", "a system", "a guess")
 
 
@@ -63,7 +65,7 @@ class Search(unittest.TestCase):
         self.assertNotAlmostEqual(self.search(Straight(5, spoilt=5.0))[1]["b"], without["b"], delta=0.01)
 
     def test_errors_are_of_the_rows_that_take_part(self):
-        def predict(_, case, found):
+        def predict(_, case):
             case["predicted"] = float(case["layers"] * case["global_batch"])
 
         with unittest.mock.patch.object(calibrate.run, "predict", predict):
@@ -80,10 +82,10 @@ class Search(unittest.TestCase):
         self.assertEqual([slope[1] for slope in found], [0.0, 1.0])
 
 
-class TimedApart(unittest.TestCase):
-    """Rows of single_node.csv, whose layers were timed one by one."""
-    FOUND = {"forward_launch_us": 100.0, "backward_launch_us": 50.0, "communication_launch_us": 80.0}
-    CASE = {"table": "single_node", "layers": 12, "tp": 1, "pp": 1, "dp": 2, "micro_batch": 4, "global_batch": 32}
+class PutTogether(unittest.TestCase):
+    """Rows of single_node.csv, which a program added up from profiles of single layers."""
+    CASE = {"table": "single_node", "layers": 12, "hidden": 1024, "sequence": 1024, "vocab": 50257, "tp": 1, "pp": 1, "dp": 1, "micro_batch": 4, "global_batch": 16}
+    PROFILE = composed.Profile(layer=1000, embedding=100, head=300, update_layer=10, update_embedding=50, core_seconds=1, peak_bytes=2)
 
     def test_their_times_are_a_straight_line_over_layers(self):
         times = collections.defaultdict(dict)
@@ -96,18 +98,67 @@ class TimedApart(unittest.TestCase):
                 line = seconds[12] + (seconds[24] - seconds[12]) * (layers - 12) / 12
                 self.assertAlmostEqual(seconds[layers] / line, 1, delta=2e-6, msg=key)
 
-    def test_a_pass_of_a_layer_waits_for_two_launches_and_a_sum_for_the_last_rank(self):
-        added = calibrate.run.timed_apart
-        self.assertAlmostEqual(added(self.CASE, self.FOUND), 4 * 12 * 300e-6)
-        self.assertAlmostEqual(added({**self.CASE, "tp": 2}, self.FOUND), 4 * 12 * (300 + 4 * 1.5 * 80) * 1e-6)
-        self.assertAlmostEqual(added({**self.CASE, "tp": 4}, self.FOUND), 4 * 12 * (300 + 4 * 25 / 12 * 80) * 1e-6)
-        self.assertAlmostEqual(added({**self.CASE, "pp": 4}, self.FOUND), (4 + 3) * 3 * 300e-6)
-        self.assertEqual(added({**self.CASE, "table": "multi_node"}, self.FOUND), 0)
+    def test_messages_between_stages_take_what_the_program_counts(self):
+        times = {}
+        for case in calibrate.run.cases():
+            if case["table"] == "single_node" and case["dp"] == 1 and case["tp"] == 2 and case["layers"] == 12:
+                times.setdefault((case["hidden"], case["micro_batch"]), {})[case["pp"]] = case
+        self.assertEqual(len(times), 8)
+        line = {key: {} for key in times}
+        for case in calibrate.run.cases():
+            if case["table"] == "single_node" and case["dp"] == 1 and case["tp"] == 2 and case["layers"] in (12, 24):
+                line[case["hidden"], case["micro_batch"]][case["pp"], case["layers"]] = case["measured"]
+        for key, cases in times.items():
+            without_layers = {pp: 2 * line[key][pp, 12] - line[key][pp, 24] for pp in (2, 4)}  # at no layers; what remains differs by four messages
+            self.assertAlmostEqual(without_layers[4] - without_layers[2], 4 * composed.message_us(cases[2]) * 1e-6, delta=4e-9, msg=key)
 
-    def test_constants_are_those_that_the_case_is_predicted_with(self):
-        value, without = ({row["name"]: row[key] for row in read_csv(leave_out.HERE / "left_out.csv")} for key in ("value", "without_vTrain"))
-        for case, of in ((self.CASE, value), ({**self.CASE, "left_out": True}, without)):
-            self.assertAlmostEqual(calibrate.run.timed_apart(case), 4 * 12 * 2 * (float(of["forward_launch_us"]) + float(of["backward_launch_us"])) * 1e-6)
+    def added_up(self, **changes):
+        case = {**self.CASE, **changes}
+        cluster = unittest.mock.Mock(read_text=lambda: "a device\nmachines { links }")
+        with unittest.mock.patch.object(composed, "profile", lambda *_: self.PROFILE), unittest.mock.patch.object(
+                composed, "all_reduce_us", lambda _, links, size, ranks: (links, size, ranks) == ("machines { links }", self.sum_of, case["dp"]) and 7000):
+            return composed.predict(None, "spec", {"fabric.simulated.cluster": cluster}, case)[0] * 1e6
+
+    def test_they_are_added_up_as_that_program_does(self):
+        updates = 12 * 10 + 50
+        self.assertAlmostEqual(self.added_up(), 4 * (12 * 1000 + 300 + 100) + updates)
+        message = 2 * 2 * 4 * 1024 * 1024 / (800 * 2**30 / 32) * 1e6
+        self.assertAlmostEqual(self.added_up(pp=2), 5 * 6 * 1000 + 4 * 300 + 100 + 2 * message + 6 * 10 + 50)
+        self.sum_of = 2 * (12 * 12 * 1024**2 + (50257 + 1024) * 1024)
+        self.assertAlmostEqual(self.added_up(dp=2, global_batch=32), 4 * (12 * 1000 + 300 + 100) + updates + 7000)
+        self.sum_of = 2 * (12 * 12 * 2048**2 + (50257 + 1024) * 2048)  # 1.32 GiB
+        self.assertAlmostEqual(self.added_up(dp=4, hidden=2048, global_batch=64), 4 * (12 * 1000 + 300 + 100) + updates + 7000 / 1.5)
+
+    def test_their_interval_is_a_steps_as_a_share(self):
+        published = load("published_runs")
+        step = types.SimpleNamespace(seconds=10.0, low=9.0, high=12.0, report={"outcome": "OK"})
+        row = types.SimpleNamespace(id="a row")
+        with unittest.mock.patch.object(published, "step_of", lambda *_: step), unittest.mock.patch.object(
+                published.composed, "predict", lambda *_: (20.0, self.PROFILE)), unittest.mock.patch.object(published.run, "settings", lambda _: {}):
+            self.assertEqual(published.predict(None, self.CASE, row), {"a row": Prediction(20.0, 18.0, 24.0, True)})
+            self.assertEqual(published.predict(None, {**self.CASE, "table": "multi_node"}, row), {"a row": Prediction(10.0, 9.0, 12.0, True)})
+            step.report["outcome"] = "OUT_OF_MEMORY"
+            self.assertEqual(published.predict(None, self.CASE, row), {"a row": Prediction(None, None, None, False)})
+
+    def test_a_serialized_kernel_waits_for_its_launch_and_for_the_kernel_before(self):
+        kernel = lambda begin, took, **args: {"ts": begin * composed.SLOW, "dur": took, "args": args}
+        late = kernel(0, 40 + 3, waiting_us=3)
+        late["ts"] -= 3
+        self.assertEqual([round(t, 6) for t in composed.serialized([late, kernel(60, 90), kernel(130, 5)])], [60, 95, 10])
+
+    def test_launches_are_slow_and_those_of_sums_the_last_ranks(self):
+        cluster = 'launch_us: 40 communication_launch_us: 60\nkernels { name: "a" launch_us: 90 }'
+        self.assertEqual(composed.slow_host(cluster, 1), 'launch_us: 400000 communication_launch_us: 600000\nkernels { name: "a" launch_us: 900000 }')
+        self.assertIn("communication_launch_us: 900000\n", composed.slow_host(cluster, 2))
+
+    def test_a_trace_is_taken_apart(self):
+        names = ["embedding_forward", "layer_norm_forward", "matmul", "layer_norm_forward", "matmul", "layer_norm_forward", "head", "head", "layer_norm_backward",
+                 "layer_norm_weights", "matmul", "layer_norm_weights", "matmul", "layer_norm_weights", "embedding_backward", "squared_norm", *["adam_step"] * 15]
+        events = [{"ph": "X", "pid": 0, "name": name, "ts": i * 100 * composed.SLOW, "dur": 10 + i, "args": {}} for i, name in enumerate(names)]
+        others = [{"ph": "X", "pid": 1, "name": "layer_norm_forward", "ts": 0, "dur": 1, "args": {}}, {"ph": "M", "pid": 0, "ts": 0, "name": "a name"}]
+        found = composed.parts(events + others)
+        self.assertEqual({name: round(us, 6) for name, us in found.items()},
+                         {"layer": 800, "embedding": 200, "head": 200, "update_embedding": 26, "update_layer": sum(range(27, 39))})
 
 
 class Scores(unittest.TestCase):

@@ -101,13 +101,13 @@ def layer_cases():
                     for layers in (2, 4) for count in (2, 3)]
 
 
-def errors(twofold, found, without=""):
-    """log(predicted / measured) by constants `found` of every calibration row but those of one system, vTrain or Selene."""
+def errors(twofold, _, without=""):
+    """log(predicted / measured) by the constants in the clusters, of every calibration row but those of one system, vTrain or Selene."""
     single = [c for c in run.cases() if c["role"] == "calibration"] if without != "vTrain" else []
     layers = list(layer_cases()) if without != "Selene" else []
     runs = single + [case for _, four in layers for case in four]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(lambda case: run.predict(twofold, case, found), runs))
+        list(pool.map(lambda case: run.predict(twofold, case), runs))
     of_rows = {run.name_of(case): math.log(case["predicted"] / case["measured"]) for case in single}
     for row, four in layers:
         less, more, less4, more4 = (case["predicted"] for case in four)

@@ -4,6 +4,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import calibrate  # noqa: E402
+import composed  # noqa: E402
 import run  # noqa: E402
 from common import Failed  # noqa: E402
 from common.published import Job, Prediction, Row, STEP, Unseen, once_more, run_words, word  # noqa: E402
@@ -25,9 +26,14 @@ def step_of(twofold, case):
 
 
 def predict(twofold, case, row):
+    """Rows that were put together have the interval of a step, as a share."""
     step = step_of(twofold, case)
-    fits, more = step.report["outcome"] == "OK", run.timed_apart(case)
-    return {row.id: Prediction(*((time + more for time in (step.seconds, step.low, step.high)) if fits else (None, None, None)), fits)}
+    fits = step.report["outcome"] == "OK"
+    if not fits:
+        return {row.id: Prediction(None, None, None, fits)}
+    put_together = case["table"] == "single_node"
+    scale = composed.predict(twofold, SPEC, run.settings(case), case)[0] / step.seconds if put_together else 1
+    return {row.id: Prediction(*(scale * time for time in (step.seconds, step.low, step.high)), fits)}
 
 
 def family(case):

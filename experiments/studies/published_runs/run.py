@@ -12,10 +12,12 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from common import Failed, Study, count, figures, markdown, percent, progress, read_csv, row, signed  # noqa: E402
 from common.short_steps import short_step  # noqa: E402
+import composed  # noqa: E402
 
-study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates, on all cores.", takes="about 6 minutes on 2 cores.",
+study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates, on all cores.", takes="about 4 minutes on 2 cores.",
               writes="table.md, results.json, predicted.csv, errors.svg and golden.json", golden="GATE's rows")
 study.option("--only", default="", metavar="TEXT", help="run the rows with TEXT in their names, and check nothing")
+SPEC = study.folder / "megatron.textproto"
 MOST_SECONDS, MOST_BYTES = 60, 8e9
 # table: (cluster, what it is, most median, most mean)
 TABLES = {"multi_node": ("vtrain", "vTrain, several nodes", 0.06, 0.10), "sc21": ("selene", "SC21, table 1", None, 0.08),
@@ -71,39 +73,19 @@ def settings(case):
     return found
 
 
-def constants(case):
-    """What the case is predicted with: constants.csv or, left out, what was found without its system."""
-    if case.get("left_out"):
-        column = "without_" + ("vTrain" if TABLES[case["table"]][0] == "vtrain" else "Selene")
-        return {row["name"]: float(row[column]) for row in table_rows("left_out") if row[column] != "none"}
-    return {row["name"]: float(row["value"]) for row in table_rows("constants")}
-
-
-def timed_apart(case, found=None):
-    """Seconds by which a row of single_node.csv is longer than a step, since its layers were timed one by one (structure.md).
-
-    The host waits for the device before each pass of a layer, so the stream is empty for the pass' first two launches. The ranks of tp have
-    waited, too, so none is ahead when it launches a sum: the last of n comes after 1 + 1/2 + ... + 1/n launches, if those vary as exponentially
-    distributed times do."""
-    if case["table"] != "single_node":
-        return 0
-    found = found or constants(case)
-    passes = 2 * (found["forward_launch_us"] + found["backward_launch_us"])
-    last = sum(1 / n for n in range(1, case["tp"] + 1)) if case["tp"] > 1 else 0
-    sums = 4 * last * found["communication_launch_us"]
-    micro_batches = case["global_batch"] // (case["micro_batch"] * case["dp"])
-    return (micro_batches + case["pp"] - 1) * case["layers"] / case["pp"] * (passes + sums) * 1e-6
-
-
-def predict(twofold, case, found=None):
+def predict(twofold, case):
     """Adds the step's seconds, and the seconds of a core and the bytes that it took to predict them."""
     try:
-        step = short_step(twofold, study.folder / "megatron.textproto", settings(case))
+        if case["table"] == "single_node":
+            seconds, profile = composed.predict(twofold, SPEC, settings(case), case)
+            case.update(predicted=seconds, took=profile.core_seconds, memory=profile.peak_bytes)
+            return case
+        step = short_step(twofold, SPEC, settings(case))
     except Failed as error:
         raise Failed(f"{case['row_id']}: {error}") from None
     if step.report["outcome"] != "OK":
         raise Failed(f"{case['row_id']}: {step.report['outcome']}: {' '.join(map(str, step.report.get('notes', [])))}")
-    case.update(predicted=step.seconds + timed_apart(case, found), took=step.core_seconds, memory=step.peak_bytes)
+    case.update(predicted=step.seconds, took=step.core_seconds, memory=step.peak_bytes)
     return case
 
 
