@@ -29,6 +29,8 @@ class ReplayTimes {
   virtual double Transfer(const Tensor& from, const Tensor& to) = 0;
   // By rank `rank` of a group of `ranks`, world ranks.
   virtual double Communicate(const std::vector<int>& ranks, int rank, const Communication& c) = 0;
+  // By how many seconds others come to that communication after this rank.
+  virtual double Late() const { return 0; }
   // The number of the communication that Communicate was last called for; 0: none is wanted.
   virtual uint64_t Number() const { return 0; }
   // Host or compute stream begin to wait for the communication of that number.
@@ -60,9 +62,9 @@ class ReplayTimes {
     if (until.since == cuts_) host_ = std::max(host_, until.time);
   }
   void PassTransfer(Moment& line, double seconds) { line = Mark(TimeOfTransfers(line) + seconds); }
-  // A communication on a group's stream, after all that compute has been given. Returns its end.
+  // A communication on a group's stream, `Late` after all that compute has been given. Returns its end.
   Moment Send(Moment& line, double seconds) {
-    line = Mark(std::max({TimeOf(line), TimeOf(compute), host_}) + seconds);
+    line = Mark(std::max(TimeOf(line), std::max(TimeOf(compute), host_) + Late()) + seconds);
     return line;
   }
   void Cut() {

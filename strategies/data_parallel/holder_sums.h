@@ -8,7 +8,7 @@
 //   communication  one all-reduce for each bucket and group: each rank sends 2 S (n - 1) / n bytes, once a step for any
 //                  number of micro-batches, in the type in which gradients accumulate
 //   compute        copies of S into a message and back, if the elements are not contiguous
-// The sums of a bucket overlap with the reductions of the buckets after it, and in sharded layouts with backward.
+// The sums of a bucket overlap with the reductions of the buckets after it, and under ZeRO-2 and 3 with backward.
 // If compression gave the ranks different means of elements of which they have copies (norms, biases of row-parallel
 // layers without sequence parallelism), these are averaged in the same way, so that they stay copies.
 // Limits: the ranks of a group must hold the same elements in the same order. Along tp they do, since all ranks have

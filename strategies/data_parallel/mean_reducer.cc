@@ -35,6 +35,7 @@ class MeanReducer final : public Reducer {
 
   Tensor Mean(nn::Context&) override { return std::move(part_); }
 
+  bool in_place() const override { return wire_ == dtype_; }
   bool elementwise() const override { return true; }
   // A wider type represents every value of a narrower one. BF16 and F16 do not represent all of each other's values. A
   // mean in the gradients' own type rounds as any sum does.

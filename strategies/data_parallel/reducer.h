@@ -90,6 +90,8 @@ class Reducer {
   // Called if the step's gradients are not used: restores the state from before BeginStep.
   virtual void Skip(nn::Context&) {}
   virtual std::vector<ReducerState> State() const { return {}; }
+  // Whether nothing is kept of the gradients beside themselves while they are reduced.
+  virtual bool in_place() const { return false; }
   // Whether reducing gradients that are equal on all ranks may change them. If so, means of earlier micro-batches must
   // be kept out of the bucket, so that they are not reduced again. Returning true is always safe.
   virtual bool rounds() const { return true; }

@@ -59,6 +59,7 @@ class ReductionPipeline {
   // This rank stands for ranks that take fewer sums than one that keeps these parts: it takes those sums.
   void StandFor(size_t index, const std::vector<optim::SlicePart>& kept);
   bool Reduces(size_t index) const { return entries_[index].reducer != nullptr; }
+  bool InPlace(size_t index) const { return Reduces(index) && entries_[index].reducer->in_place(); }
   bool Rounds(size_t index) const { return Reduces(index) && entries_[index].reducer->rounds(); }
 
   // Tells all reducers.
@@ -71,7 +72,8 @@ class ReductionPipeline {
   void Start(size_t index, Tensor gradients, bool last);
   // Moves every bucket in flight to its next step, the oldest first. The compute stream waits for the messages before.
   void Advance();
-  // The same for the buckets that have a further message to start. The others would only make the compute stream wait.
+  // The same for the buckets whose reducer has a further message to start. The others would make the compute stream
+  // wait, which delays what follows more than their sums over holders, which are small and come with Finish.
   void AdvanceDependent();
   bool IsInFlight(size_t index) const;
   bool idle() const { return in_flight_.empty(); }  // nothing is left to advance

@@ -228,8 +228,7 @@ void ShardedDataParallel::Reduce(ShardedUnit& unit) {
   for (const nn::Parameter* p : unit.flat->parameters()) {
     TWOFOLD_CHECK(p->has_gradient(), p->name() + " got no gradient in this backward pass");
   }
-  // Where gradients stay where they are, waiting for those in flight would free nothing.
-  if (KeepsGradients(unit))
+  if (SumsStayInFlight(unit))
     pipeline_.AdvanceDependent();
   else
     AdvanceReductions();

@@ -138,6 +138,11 @@ class ShardedDataParallel final : public ParameterLayout, private UnitObserver {
   bool KeepsParameters(const ShardedUnit& unit) const {
     return options_.stage < ShardedOptions::kParameters || Alone(unit);
   }
+  // Where whole gradients are kept and are reduced in their place, waiting for sums in flight would free nothing.
+  bool SumsStayInFlight(const ShardedUnit& unit) const {
+    return options_.stage < ShardedOptions::kGradients &&
+           (!pipeline_.Reduces(unit.forward) || pipeline_.InPlace(unit.forward));
+  }
   bool KeepsGradients(const ShardedUnit& unit) const {
     return options_.stage < ShardedOptions::kGradients || Alone(unit);
   }

@@ -82,6 +82,14 @@ double Total(const ChunkTimes& c) {
   return c.forward + c.input + std::max(c.backward[0], c.backward[1]) + std::max(c.weights[0], c.weights[1]);
 }
 
+// By how much they differ, one way or the other.
+double Apart(const ChunkTimes& a, const ChunkTimes& b) {
+  double apart = std::abs(a.forward - b.forward) + std::abs(a.input - b.input);
+  for (const int i : {0, 1})
+    apart = std::max(apart, apart + std::abs(a.backward[i] - b.backward[i]) + std::abs(a.weights[i] - b.weights[i]));
+  return apart;
+}
+
 // Each action is slowed so much less at most, and not less than not at all.
 void TakeLess(double seconds, const ChunkTimes& slowed, ChunkTimes& times) {
   const auto less = [seconds](double most, double& time) { time -= std::min(seconds, most); };
@@ -129,22 +137,36 @@ bool GathersOrReducesAlways(const spec::Spec& spec) {
                                  p.sharding() == Parallel::HYBRID_SHARD);
 }
 
-// Of all groups of a layout whose ranks wait for each other: the fewest ranks. 0: there is none, or not all ranks meet
-// in a step, or they differ in what they do.
+// So that the device may wait for it, although it has less to do.
+bool HostIsBusy(const RankTimes& rank) { return rank.launches > 0.5 * rank.operations; }
+
+// All ranks of a kind do the same on links that are alike.
+bool RanksAreAlike(const spec::Spec& spec) {
+  const spec::Simulated& simulated = spec.fabric().simulated();
+  const spec::Routing& routing = spec.model().moe().routing();
+  const bool uneven = spec.model().has_moe() && (routing.has_zipf() || routing.has_counts());
+  return !uneven && !simulated.has_network() && !simulated.has_placement() && !simulated.has_sites() &&
+         simulated.faults().empty() && spec.parallel().islands() <= 1 && !StepsDiffer(spec);
+}
+
+// Ranks of the smallest group of a layout whose ranks wait for each other. 0: ranks are not alike, or gradients' norms,
+// for which all ranks of a replica meet at last, are not wanted.
 int64_t FewestThatMeet(const spec::Spec& spec) {
   const Parallel& p = spec.parallel();
   const int64_t world = WorldSize(spec), replicas = p.dp() * p.cp();
-  const spec::Routing& routing = spec.model().moe().routing();
-  const bool differ = spec.model().has_moe() && (routing.has_zipf() || routing.has_counts());
-  if (spec.train().clip_norm() == 0 || differ || p.islands() > 1 || StepsDiffer(spec)) return 0;
-  // Of ranks that come at different times, the last ones count: those of the first stage, and those at one place along
-  // cp, whose parts of the causal mask differ.
+  if (spec.train().clip_norm() == 0 || !RanksAreAlike(spec)) return 0;
+  // Only a stage's ranks come at equal times; of those along cp, whose parts of the causal mask differ, the ones at one
+  // place.
   int64_t fewest = world / p.pp();
   if (p.cp() > 1 && GathersOrReducesAlways(spec)) fewest = std::min(fewest, p.dp());
   if (fewest == 1) return 0;
+  const ModelShape shape = ModelOf(spec.model())->shape();
   const int64_t shards = p.sharding() == Parallel::HYBRID_SHARD ? std::max<int64_t>(1, p.shard_group()) : 1;
+  const int64_t near = std::max<int64_t>(1, p.zero_plus_plus().secondary_shard());
+  const int64_t of_table = shape.tied && p.pp() > 1 ? 2 : 1;  // which the first and the last stage share
+  const int64_t of_heads = shape.kv_heads > 0 ? p.tp() / shape.kv_heads : 1;
   for (const int64_t n : {p.pp(), p.tp(), p.cp(), p.ep(), p.dp() / p.ep(), replicas, replicas / p.ep(), shards,
-                          replicas / shards, p.zero_plus_plus().secondary_shard()}) {
+                          replicas / shards, near, replicas / near, of_table, of_heads}) {
     if (n > 1) fewest = std::min(fewest, n);
   }
   return fewest;
@@ -168,9 +190,29 @@ absl::StatusOr<std::unique_ptr<Bounds>> Bounds::Make(const spec::Spec& any, cons
   return bounds;
 }
 
-double Bounds::DeviationsOf(const spec::Spec& spec, int64_t at_most) const {
+bool Bounds::ReplicasAreAlike(const spec::Spec& spec) {
+  const Parallel& p = spec.parallel();
+  const auto [at, fresh] =
+      alike_.try_emplace(StrCat(p.order(), " ", p.pp(), " ", p.dp(), " ", p.cp(), " ", p.tp()), true);
+  if (!fresh || p.tp() == 1) return at->second;
+  const MeshShape mesh = MeshOf(p);
+  constexpr int kSome = 8;  // places within nodes repeat themselves
+  double known = -1;
+  for (int dp = 0; dp < std::min(mesh.dp, kSome); ++dp) {
+    for (int cp = 0; cp < std::min(mesh.cp, kSome); ++cp) {
+      std::vector<int> ranks;
+      for (int tp = 0; tp < mesh.tp; ++tp) ranks.push_back(RankAt(mesh, {.dp = dp, .cp = cp, .tp = tp}));
+      const double seconds = times_->Collective(ranks, Communication::kAllGather, 1e8, 0).value();
+      if (known >= 0 && seconds != known) at->second = false;
+      known = seconds;
+    }
+  }
+  return at->second;
+}
+
+double Bounds::DeviationsOf(const spec::Spec& spec, int64_t at_most) {
   const int64_t n = FewestThatMeet(spec);
-  return n == 0 ? 0 : sim::MaximumOf(std::min(n, at_most)).mean;
+  return n == 0 || !ReplicasAreAlike(spec) ? 0 : sim::MaximumOf(std::min(n, at_most)).mean;
 }
 
 // ---- Pieces ----
@@ -203,25 +245,31 @@ Bounds::Pieces Bounds::MakePieces(const spec::Spec& spec, const spec::Spec& smal
   Piece* const all[] = {&pieces.first, &pieces.middle, &pieces.last};
   host::MemoryRules unbounded = rules_;
   unbounded.device = unbounded.host = Bytes(0);
-  const auto time = [&](const spec::Spec& job, int stage, int cp) {
+  double deviations = DeviationsOf(spec, kFewest);
+  const auto replay = [&](const spec::Spec& job, int stage, int cp) {
     const absl::StatusOr<RankTimes> rank = TimeRank(job,
                                                     {.rank = RankAt(mesh, {.pp = stage, .cp = cp}),
                                                      .steps = 1,
                                                      .places = places,
                                                      .beside = AreSlowed(spec),
                                                      .without_replicas = true,
-                                                     .deviations = DeviationsOf(spec, kFewest),
+                                                     .deviations = deviations,
                                                      .world = WorldSize(spec)},
                                                     samples_, unbounded, *times_);
     TWOFOLD_CHECK(rank.ok(), std::string(rank.status().message()));
-    pieces.most_slowed = std::max(pieces.most_slowed, rank->most_slowed);
-    return PieceOf(*rank);
+    return *rank;
+  };
+  if (deviations > 0 && HostIsBusy(replay(small, 1, 0))) deviations = 0;
+  const auto time = [&](const spec::Spec& job, int stage, int cp) {
+    const RankTimes rank = replay(job, stage, cp);
+    pieces.most_slowed = std::max(pieces.most_slowed, rank.most_slowed);
+    return PieceOf(rank);
   };
   if (mesh.cp > 1) {  // ranks compute different parts of the causal mask
     const int last = mesh.cp - 1;
-    const double later = Total(time(small, 1, last).times) - Total(time(small, 1, 0).times);
-    if (later > 0) pieces.cp = last;
-    pieces.cp_apart = std::abs(later);
+    const ChunkTimes a = time(small, 1, 0).times, b = time(small, 1, last).times;
+    if (Total(b) > Total(a)) pieces.cp = last;
+    pieces.cp_apart = Apart(a, b);
   }
   for (int stage = 0; stage < kStages; ++stage) *all[stage] = time(small, stage, pieces.cp);
   // Messages on their way and buffers that are kept until the next block blur each figure, so the lower of two counts.
@@ -478,14 +526,16 @@ absl::StatusOr<double> Bounds::TightOf(const spec::Spec& spec, double enough) {
   part.mutable_train()->set_global_batch(micro_batches * p.dp() * spec.train().micro_batch());
   part.mutable_train()->clear_epochs();
   const MeshShape mesh = MeshOf(p);
-  const double deviations = DeviationsOf(spec, std::numeric_limits<int64_t>::max());
   const int cp = pieces == nullptr ? 0 : pieces->cp;
+  // Without pieces, it is not known how far ranks along cp are apart.
+  double deviations = pieces == nullptr && p.cp() > 1 ? 0 : DeviationsOf(spec, std::numeric_limits<int64_t>::max());
   const auto time = [&](int stage) {
     return TimeRank(part,
                     {.rank = RankAt(mesh, {.pp = stage, .cp = cp}), .deviations = deviations, .world = WorldSize(spec)},
                     samples_, rules_of_replay_, *times_);
   };
-  const absl::StatusOr<RankTimes> zero = time(0);
+  absl::StatusOr<RankTimes> zero = time(0);
+  if (zero.ok() && deviations > 0 && HostIsBusy(*zero)) deviations = 0, zero = time(0);
   if (!zero.ok()) return zero.status();
   if (StepsDiffer(spec)) return QuickOf(spec, true).seconds;
   // Before they meet for the norm, others may have less to do.

@@ -4,8 +4,8 @@
 // stages whose actions take what their rank's own work takes (rank_times.h): the operations that it must run, by the
 // cost model of the simulation, and the communication that they wait for, as if it were alone on the network. It also
 // takes at least as long as the host of stage 0 needs to launch its operations. Operations are slowed beside
-// communication as in the simulation, which follows the program's order. Waiting for slower devices, for links that are
-// shared, for other replicas and for messages only adds to that. There are two such bounds:
+// communication as in the simulation, which follows the program's order. Waiting for links that are shared, for other
+// replicas and for messages only adds to that. There are two such bounds:
 //
 //   quick  composes a stage from pieces. A piece is a stage of a pipeline of three, with as many blocks each as the
 //          model takes to repeat itself, without replicas. What is timed of it is what one micro-batch takes on it.
@@ -18,17 +18,19 @@
 //
 // Ranks wait for the slowest of many devices (fabric.simulated.noise, sim/spread.h). A rank of the simulation has a
 // time t and a standard deviation d, among the ranks that it stands for. L = t + k d, when one is there that is k
-// deviations late, follows from sums and maxima alone, as t does where nothing differs, for any k up to K, the least
-// expectation of the slowest among the ranks of a group:
+// deviations late, follows from sums and maxima alone, as t does where nothing differs. That holds for any k up to K,
+// the least expectation of the slowest among the ranks of a group:
 //   computing w  adds (1 + k s) w; s is the device's deviation
 //   waiting for  something with L': max(L, L') at least. t becomes t', and d - (t' - t) / m is left of d; m is the
-//                expectation of the slowest of the group that met last, and k is no more.
-//   meeting      of n ranks, the slowest of which is m_n deviations late, with a deviation of s_n:
-//                t + m_n d + k s_n d, no less than t + k d while m_n >= k (1 - s_n). Along tp, ranks meet in the middle
-//                of actions. The difference, for what they have computed since they met or waited, is in bounds, too.
-// All ranks meet in each step for the gradients' norm, after which d is 0. So the longest path with these times is a
-// lower bound on the step. Ranks of different work (experts of uneven load, slowed ranks) have no such m, so that k
-// is 0 there.
+//                expectation of the slowest of the group that met last, and k is no more
+//   meeting      of n ranks that come at equal times, the slowest of which is m_n deviations late, with a deviation of
+//                s_n: t + m_n d + k s_n d, no less than t + k d while m_n >= k (1 - s_n). Along tp, ranks meet in the
+//                middle of actions. The difference, for what they have computed since they met or waited, is in
+//                bounds, too
+// In each step, ranks meet for gradients and for their norm after all that they have computed. So the longest path with
+// these times is a lower bound on the step. Before the norm, others may have less to do; so much is taken off. k is 0
+// where ranks of a group do different work or are not equally far apart (experts of uneven load, slowed ranks, faults,
+// sites), and where the host has nearly as much to do as the device: who waits for the host may forget its lateness.
 //
 // Where a stage's ranks are not as far from each other as another's (stage_kinds.h), pieces have the least of all
 // stages. Where a later step sends other gradients than the first ones (compression, 1-bit Adam), quick is also tight.
@@ -105,7 +107,8 @@ class Bounds {
       : samples_(samples), rules_(rules), rules_of_replay_(rules), times_(std::move(times)) {}
   // By how many deviations a rank's device may be taken to be slower than the mean one (above). `at_most`: ranks of a
   // group.
-  double DeviationsOf(const spec::Spec& spec, int64_t at_most) const;
+  double DeviationsOf(const spec::Spec& spec, int64_t at_most);
+  bool ReplicasAreAlike(const spec::Spec& spec);            // ranks along tp are equally far from each other
   const std::vector<int>& KindsOf(const spec::Spec& spec);  // KindsOfStages
   std::vector<int> UnlikeStages(const spec::Spec& spec);    // the first of each kind
   const Pieces* PiecesOf(const spec::Spec& spec);           // null: the model has no repeating blocks
@@ -137,6 +140,7 @@ class Bounds {
   absl::flat_hash_map<std::string, std::vector<StateFormula>> states_;
   absl::flat_hash_map<std::string, double> replicas_;
   absl::flat_hash_map<std::string, std::vector<int>> kinds_;
+  absl::flat_hash_map<std::string, bool> alike_;
   absl::flat_hash_map<std::vector<int>, int64_t> in_flight_;
 };
 

@@ -61,6 +61,7 @@ class Stopwatch final : public ReplayTimes {
     if (on_compute_stream) apart_ += deviation * seconds;
     seconds *= 1 + timed_.deviations * deviation;
     if (!open_) outside_ops_ += seconds;
+    if (open_ && step_ == timed_.steps) operations_ += seconds;
     own_ += seconds;
     return seconds;
   }
@@ -72,11 +73,12 @@ class Stopwatch final : public ReplayTimes {
   }
   // What computes beside a communication is slowed as in a simulation, which follows the program's order as well.
   uint64_t Number() const override { return number_; }
+  double Late() const override { return late_; }
   void Waits(uint64_t number) override { communicating_.Ended(number); }
   void ComputeWaits() override { apart_ = 0; }
 
   double Communicate(const std::vector<int>& ranks, int rank, const Communication& c) override {
-    number_ = 0;
+    number_ = 0, late_ = 0;
     if (timed_.without_replicas && c.is_collective() && !IsAllToAll(c.kind) && IsOfReplicas(ranks, mesh_)) return 0;
     if (timed_.beside) {
       const LeastTimes::Occupation o = Occupies(ranks, rank, c);
@@ -92,8 +94,9 @@ class Stopwatch final : public ReplayTimes {
     if (c.kind == Communication::kSend || c.kind == Communication::kRecv) return 0;
     if (c.kind == Communication::kBatch) return Exchange(ranks, rank, c);
     Arrive();
-    if (!open_) before_meeting_ = std::max(before_meeting_, outside_ops_);
     const auto bytes = static_cast<double>(c.bytes().value());
+    constexpr double kNumber = 8;
+    if (!open_ && c.sums() && bytes <= kNumber) before_meeting_ = std::max(before_meeting_, outside_ops_);
     const bool of_replicas = IsOfReplicas(ranks, mesh_);
     const bool others = of_replicas && !timed_.replicas.empty();
     double seconds = kNone;
@@ -110,17 +113,17 @@ class Stopwatch final : public ReplayTimes {
       (c.kind == Communication::kAllGather ? Part().gathers : Part().reductions) += seconds;
       if (gathers_++ < gathered_ahead_) ahead_ += seconds;
     }
-    return seconds + (IsAlongTp(ranks, mesh_) ? Meet(mesh_.tp) : 0);
+    if (IsAlongTp(ranks, mesh_)) Meet(mesh_.tp);
+    return seconds;
   }
 
-  // n ranks wait for the slowest of them: seconds by which what is after that is later than this device's being slower
-  // says.
-  double Meet(int n) {
-    if (timed_.deviations == 0) return 0;
+  // n ranks wait for the slowest of them, which comes later than this device's being slower says.
+  void Meet(int n) {
+    if (timed_.deviations == 0) return;
     const sim::NormalMaximum slowest = sim::MaximumOf(n);
     const double left = n == timed_.world ? 0 : slowest.deviation;  // if all meet, nobody is left to differ from
     const double more = slowest.mean - timed_.deviations * (1 - left);
-    return std::max(0.0, more * std::exchange(apart_, 0));
+    late_ = std::max(0.0, more * std::exchange(apart_, 0));
   }
 
   void End() { EndAction(); }
@@ -128,6 +131,8 @@ class Stopwatch final : public ReplayTimes {
     RankTimes result;
     result.actions = actions_, result.around = around_, result.outside = outside_, result.most_slowed = most_slowed_;
     result.before_meeting = before_meeting_;
+    result.operations = operations_;
+    for (const RankTimes::OfAction& action : actions_) result.launches += action.launches;
     return result;
   }
 
@@ -261,6 +266,7 @@ class Stopwatch final : public ReplayTimes {
   // In this action: seconds of what is gathered ahead, and moved to the device for it; how many such communications
   // came; seconds of operations.
   double ahead_ = 0, own_ = 0;
+  double late_ = 0;   // of the communication that was issued last
   double apart_ = 0;  // the deviation of what was computed since ranks along tp met or this one waited for anything
   int64_t gathers_ = 0;
   int64_t live_ = 0, awaited_ = 0;            // bytes; of messages that are received since the action began
@@ -268,7 +274,7 @@ class Stopwatch final : public ReplayTimes {
   RankTimes::OfAction outside_;
   std::vector<RankTimes::OfAction> actions_;
   double around_ = 0;
-  double outside_ops_ = 0, before_meeting_ = 0;  // RankTimes::before_meeting
+  double outside_ops_ = 0, before_meeting_ = 0, operations_ = 0;  // RankTimes
   Communicating communicating_;
   double most_slowed_ = 1;
   std::vector<int64_t> seen_ = {};  // by rank: AreDifferent's last look that saw it

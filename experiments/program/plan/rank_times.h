@@ -39,8 +39,10 @@ struct RankTimes {
   // what the next step waits for. 0 if only one step was replayed.
   double around = 0;
   OfAction outside;  // of actions: the rest of the step
-  // Seconds of operations outside of actions, before ranks communicate there for the last time: for the norm.
+  // Seconds of operations outside of actions until the norm, a single number, is summed.
   double before_meeting = 0;
+  double operations = 0;   // seconds of all operations of actions
+  double launches = 0;     // seconds of the host for these
   double most_slowed = 1;  // the largest factor by which communication slowed an operation
   int64_t parameters = 0;  // of this rank, whole
   int64_t peak_bytes = 0;  // live

@@ -15,8 +15,7 @@ namespace twofold::plan {
 std::vector<int> GroupInStage(const MeshShape& mesh, MeshGroup along, int stage, int64_t count, int cp = 0);
 
 // For each stage, the first one that is like it: collectives of the groups of its first and its last rank along cp take
-// as long. `shard_group`: of
-// HYBRID_SHARD, else 0.
+// as long. `shard_group`: of HYBRID_SHARD, else 0.
 std::vector<int> KindsOfStages(const MeshShape& mesh, int64_t shard_group, LeastTimes& times);
 
 }  // namespace twofold::plan

@@ -142,6 +142,7 @@ std::pair<double, double> BoundAndSimulated(const std::string& text, int64_t ran
   const Plan all = Find(*MakeJob(text, ranks, 1), {.gap = 0, .exhaustive = true});
   CheckForetold(all);
   EXPECT_EQ(all.ranked.size(), 1u) << text;
+  if (all.ranked.size() != 1 || !all.ranked[0].foretold) return {0, 0};
   return {std::max(all.ranked[0].foretold->path, all.ranked[0].foretold->tight), all.ranked[0].seconds};
 }
 
