@@ -160,13 +160,13 @@ int64_t FewestThatMeet(const spec::Spec& spec) {
   int64_t fewest = world / p.pp();
   if (p.cp() > 1 && GathersOrReducesAlways(spec)) fewest = std::min(fewest, p.dp());
   if (fewest == 1) return 0;
-  const ModelShape shape = ModelOf(spec.model())->shape();
   const int64_t shards = p.sharding() == Parallel::HYBRID_SHARD ? std::max<int64_t>(1, p.shard_group()) : 1;
   const int64_t near = std::max<int64_t>(1, p.zero_plus_plus().secondary_shard());
-  const int64_t of_table = shape.tied && p.pp() > 1 ? 2 : 1;  // which the first and the last stage share
-  const int64_t of_heads = shape.kv_heads > 0 ? p.tp() / shape.kv_heads : 1;
+  // Sums of the heads that ranks along tp share are brief: they have ended before anyone asks for them.
+  const int64_t of_table =
+      ModelOf(spec.model())->shape().tied && p.pp() > 1 ? 2 : 1;  // which the first and the last stage share
   for (const int64_t n : {p.pp(), p.tp(), p.cp(), p.ep(), p.dp() / p.ep(), replicas, replicas / p.ep(), shards,
-                          replicas / shards, near, replicas / near, of_table, of_heads}) {
+                          replicas / shards, near, replicas / near, of_table}) {
     if (n > 1) fewest = std::min(fewest, n);
   }
   return fewest;
