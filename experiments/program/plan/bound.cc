@@ -14,6 +14,7 @@
 #include "core/base/check.h"
 #include "core/base/strings.h"
 #include "core/proto/world_size.h"
+#include "experiments/program/plan/layout_traits.h"
 #include "experiments/program/plan/rank_sums.h"
 #include "experiments/program/plan/stage_kinds.h"
 #include "sim/spread.h"
@@ -114,11 +115,6 @@ double SpareBytes(const framework::Framework& f, double parameters, int64_t shar
   return spare;
 }
 
-// Ranks send other gradients in later steps than in the first ones.
-bool StepsDiffer(const spec::Spec& spec) {
-  return spec.parallel().has_compression() || spec.train().optimizer().has_one_bit_adam();
-}
-
 // What is gathered for an action depends on the one before it, so that all pairs that follow one another must occur
 // (`every`). Else only what comes between steps is new, which follows the last micro-batch.
 int MicroBatchesToReplay(const pipeline::PipelineShape& shape, bool every) {
@@ -131,46 +127,8 @@ int MicroBatchesToReplay(const pipeline::PipelineShape& shape, bool every) {
   return std::min(shape.micro_batches, (wanted + least - 1) / least * least);
 }
 
-bool GathersOrReducesAlways(const spec::Spec& spec) {
-  const Parallel& p = spec.parallel();
-  return p.dp() * p.cp() > 1 && (p.reduce_every_micro_batch() || p.sharding() == Parallel::FULL_SHARD ||
-                                 p.sharding() == Parallel::HYBRID_SHARD);
-}
-
 // So that the device may wait for it, although it has less to do.
 bool HostIsBusy(const RankTimes& rank) { return rank.launches > 0.5 * rank.operations; }
-
-// All ranks of a kind do the same on links that are alike.
-bool RanksAreAlike(const spec::Spec& spec) {
-  const spec::Simulated& simulated = spec.fabric().simulated();
-  const spec::Routing& routing = spec.model().moe().routing();
-  const bool uneven = spec.model().has_moe() && (routing.has_zipf() || routing.has_counts());
-  return !uneven && !simulated.has_network() && !simulated.has_placement() && !simulated.has_sites() &&
-         simulated.faults().empty() && spec.parallel().islands() <= 1 && !StepsDiffer(spec);
-}
-
-// Ranks of the smallest group of a layout whose ranks wait for each other. 0: ranks are not alike, or gradients' norms,
-// for which all ranks of a replica meet at last, are not wanted.
-int64_t FewestThatMeet(const spec::Spec& spec) {
-  const Parallel& p = spec.parallel();
-  const int64_t world = WorldSize(spec), replicas = p.dp() * p.cp();
-  if (spec.train().clip_norm() == 0 || !RanksAreAlike(spec)) return 0;
-  // Only a stage's ranks come at equal times; of those along cp, whose parts of the causal mask differ, the ones at one
-  // place.
-  int64_t fewest = world / p.pp();
-  if (p.cp() > 1 && GathersOrReducesAlways(spec)) fewest = std::min(fewest, p.dp());
-  if (fewest == 1) return 0;
-  const int64_t shards = p.sharding() == Parallel::HYBRID_SHARD ? std::max<int64_t>(1, p.shard_group()) : 1;
-  const int64_t near = std::max<int64_t>(1, p.zero_plus_plus().secondary_shard());
-  // Sums of the heads that ranks along tp share are brief: they have ended before anyone asks for them.
-  const int64_t of_table =
-      ModelOf(spec.model())->shape().tied && p.pp() > 1 ? 2 : 1;  // which the first and the last stage share
-  for (const int64_t n : {p.pp(), p.tp(), p.cp(), p.ep(), p.dp() / p.ep(), replicas, replicas / p.ep(), shards,
-                          replicas / shards, near, replicas / near, of_table}) {
-    if (n > 1) fewest = std::min(fewest, n);
-  }
-  return fewest;
-}
 
 }  // namespace
 
