@@ -33,9 +33,11 @@ DType ToDType(spec::DType dtype) {
   return DType::kF32;
 }
 
-nn::Fp8Recipe Fp8RecipeOf(const spec::Precision& precision) {
-  if (precision.matmul() != spec::Precision::FP8) return nn::Fp8Recipe::kOff;
-  return precision.fp8().scaling() == spec::Fp8::BLOCK ? nn::Fp8Recipe::kBlock : nn::Fp8Recipe::kCurrent;
+nn::Fp8Options Fp8Of(const spec::Precision& precision) {
+  if (precision.matmul() != spec::Precision::FP8) return {};
+  const bool block = precision.fp8().scaling() == spec::Fp8::BLOCK;
+  return {.recipe = block ? nn::Fp8Recipe::kBlock : nn::Fp8Recipe::kCurrent,
+          .keep_weights = precision.fp8().keep_weights()};
 }
 
 std::shared_ptr<const Model> ModelOf(const spec::Model& model) {
@@ -437,7 +439,7 @@ TrainingOptions TrainingOptionsOf(const spec::Spec& spec) {
                                                ? spec.parallel().tp_backward_overlap()
                                                : spec.parallel().overlap(),
                 .tensor_overlap = spec.parallel().tp_overlap(),
-                .fp8 = Fp8RecipeOf(train.precision()),
+                .fp8 = Fp8Of(train.precision()),
                 .score_limit = static_cast<int64_t>(spec.cuda().attention_workspace_mib() * (1 << 20)),
                 .kv_heads = shape.kv_heads > 0 ? shape.kv_heads : shape.heads};
   SetPipeline(spec, out);

@@ -19,11 +19,11 @@ Linear::Linear(const LinearConfig& config, Parameter* shared_weight)
 
 void Linear::Multiply(Context& ctx, const Tensor& x, const Tensor& y, const Tensor* activated, Saved& saved) {
   TWOFOLD_CHECK_EQ(x.dim(-1), in_);
-  const ProductOperand read = InputOperand(ctx, fp8_, x, Along::kColumns);
-  const ProductOperand weight = WeightOperand(ctx, fp8_, weight_->data());
+  const ProductOperand read = InputOperand(ctx, fp8_.recipe, x, Along::kColumns);
+  const ProductOperand weight = codes_.Of(ctx, weight_->data());
   const ops::MatMul product = ForwardProduct(read, weight, activated != nullptr ? *activated : y, BiasData(bias_));
   ctx.Launch(activated != nullptr ? WithGelu(product, y) : product);
-  kInput.Keep(ctx, fp8_, x, read, saved);
+  kInput.Keep(ctx, fp8_.recipe, x, read, saved);
 }
 
 Tensor Linear::Forward(Context& ctx, const Tensor& x, Saved& saved) {
@@ -49,19 +49,19 @@ Tensor Linear::BackwardInputGelu(Context& ctx, Tensor dy, const Tensor& x, Saved
 
 Tensor Linear::InputGradient(Context& ctx, Tensor dy, const Tensor* before_gelu, Saved& saved) {
   Tensor dx = ctx.Activation(WithLast(dy.shape(), in_), dy.dtype());
-  const ProductOperand read = GradientOperand(ctx, fp8_, dy, Along::kColumns);
-  const ops::MatMul product = InputGradientProduct(read, WeightOperand(ctx, fp8_, weight_->data()), dx);
+  const ProductOperand read = GradientOperand(ctx, fp8_.recipe, dy, Along::kColumns);
+  const ops::MatMul product = InputGradientProduct(read, codes_.Of(ctx, weight_->data()), dx);
   ctx.Launch(before_gelu != nullptr ? WithGeluSlope(product, *before_gelu) : product);
-  saved[kDy] = std::move(dy);
+  kGradient.Keep(fp8_.recipe, std::move(dy), read, bias_ != nullptr, saved);
   return dx;
 }
 
 void Linear::BackwardWeights(Context& ctx, Saved& saved) {
-  const ProductOperand x = kInput.Take(fp8_, saved);
+  const ProductOperand x = kInput.Take(fp8_.recipe, saved);
   const Tensor dy = saved.Take(kDy);
   BiasGradient(ctx, dy, bias_);
   const Parameter::Gradient dw = weight_->BeginGradient();
-  ctx.Launch(WeightGradientProduct(GradientOperand(ctx, fp8_, dy, Along::kRows), x, dw));
+  ctx.Launch(WeightGradientProduct(kGradient.Take(ctx, fp8_.recipe, dy, saved), x, dw));
   weight_->EndGradient();
 }
 

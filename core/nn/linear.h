@@ -11,7 +11,7 @@ struct LinearConfig {
   bool bias = true;
   DType dtype = DType::kF32;
   Init weight_init, bias_init;      // default: zero
-  Fp8Recipe fp8 = Fp8Recipe::kOff;  // dtype must not be F64
+  Fp8Options fp8 = {};              // dtype must not be F64
 };
 
 // x: [.., in]; y: [.., out]. Parameters: "weight" [out, in], "bias" [out] (no weight decay).
@@ -22,7 +22,7 @@ class Linear : public Module, public ProductThenGelu, public GeluThenProduct {
   Linear(const LinearConfig& config, Parameter* shared_weight);
 
   Tensor Forward(Context& ctx, const Tensor& x, Saved& saved) override;
-  void FillSaved(Context& ctx, const Tensor& x, Saved& saved) override { kInput.Keep(ctx, fp8_, x, saved); }
+  void FillSaved(Context& ctx, const Tensor& x, Saved& saved) override { kInput.Keep(ctx, fp8_.recipe, x, saved); }
   Tensor BackwardInput(Context& ctx, Tensor dy, Saved& saved) override;
   void BackwardWeights(Context& ctx, Saved& saved) override;
   Tensor ForwardGelu(Context& ctx, const Tensor& x, Tensor& y, Saved& saved) override;
@@ -30,14 +30,16 @@ class Linear : public Module, public ProductThenGelu, public GeluThenProduct {
   std::string_view kind() const override { return "linear"; }
 
  private:
-  enum Slot { kX, kDy, kScales };
+  enum Slot { kX, kDy, kScales, kDyCodes, kDyScales };
   static constexpr SavedInput kInput{.codes = kX, .scales = kScales};
+  static constexpr SavedGradient kGradient{.dy = kDy, .codes = kDyCodes, .scales = kDyScales};
   // y = x W^T + b, or with its GELU in `activated`; keeps x.
   void Multiply(Context& ctx, const Tensor& x, const Tensor& y, const Tensor* activated, Saved& saved);
   // With the slope of the GELU before, if `before_gelu` is not null.
   Tensor InputGradient(Context& ctx, Tensor dy, const Tensor* before_gelu, Saved& saved);
   int64_t in_, out_;
-  Fp8Recipe fp8_;
+  const Fp8Options fp8_;
+  WeightCodes codes_{fp8_};
   Parameter* weight_;
   Parameter* bias_ = nullptr;
 };

@@ -32,7 +32,7 @@ ColumnParallelLinear::ColumnParallelLinear(const TensorParallelExchange& exchang
 }
 
 ColumnParallelLinear::ColumnParallelLinear(const TensorParallelExchange& exchange, nn::Parameter* shared_weight)
-    : exchange_(exchange), fp8_(nn::Fp8Recipe::kOff), weight_(shared_weight) {
+    : exchange_(exchange), fp8_(), weight_(shared_weight) {
   ShareParameter(shared_weight);
 }
 
@@ -53,13 +53,13 @@ void ColumnParallelLinear::GatherAndMultiply(nn::Context& ctx, const Tensor& x, 
 template <class MakeResults>
 void ColumnParallelLinear::MultiplyAndKeep(nn::Context& ctx, const Tensor& x, MakeResults make, const Tensor& y,
                                            const Tensor* activated, nn::Saved& saved) {
-  const nn::ProductOperand weight = nn::WeightOperand(ctx, fp8_, weight_->data());
+  const nn::ProductOperand weight = codes_.Of(ctx, weight_->data());
   GatherAndMultiply(ctx, x, make, [&](const Tensor& rows, auto of) {
-    const nn::ProductOperand read = nn::InputOperand(ctx, fp8_, rows, nn::Along::kColumns);
+    const nn::ProductOperand read = nn::InputOperand(ctx, fp8_.recipe, rows, nn::Along::kColumns);
     const Tensor out = of(activated != nullptr ? *activated : y);
     const ops::MatMul product = nn::ForwardProduct(read, weight, out, nn::BiasData(bias_));
     ctx.Launch(activated != nullptr ? nn::WithGelu(product, of(y)) : product);
-    if (!gathers_again()) kInput.Keep(ctx, fp8_, x, read, saved);
+    if (!gathers_again()) kInput.Keep(ctx, fp8_.recipe, x, read, saved);
   });
   if (gathers_again()) saved[kX] = x;
 }
@@ -84,41 +84,39 @@ Tensor ColumnParallelLinear::ForwardGelu(nn::Context& ctx, const Tensor& x, Tens
 // Computes the weight's gradient while the input's gradient is summed over the ranks.
 Tensor ColumnParallelLinear::Backward(nn::Context& ctx, Tensor dy, nn::Saved& saved) {
   PendingTensor x = exchange_.Enter(ctx, saved.Take(kX));
-  PendingTensor dx = exchange_.Leave(ctx, InputGradient(ctx, dy));
-  WeightGradients(ctx, InputForWeights(ctx, std::move(x), saved), dy);
-  dy = Tensor();
+  PendingTensor dx = exchange_.Leave(ctx, InputGradient(ctx, std::move(dy), saved));
+  WeightGradients(ctx, InputForWeights(ctx, std::move(x), saved), saved);
   return dx.Wait(ctx);
 }
 
 Tensor ColumnParallelLinear::BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& saved) {
-  PendingTensor dx = exchange_.Leave(ctx, InputGradient(ctx, dy));
-  saved[kDy] = std::move(dy);
-  return dx.Wait(ctx);
+  return exchange_.Leave(ctx, InputGradient(ctx, std::move(dy), saved)).Wait(ctx);
 }
 
 void ColumnParallelLinear::BackwardWeights(nn::Context& ctx, nn::Saved& saved) {
-  const nn::ProductOperand x = InputForWeights(ctx, exchange_.Enter(ctx, saved.Take(kX)), saved);
-  WeightGradients(ctx, x, saved.Take(kDy));
+  WeightGradients(ctx, InputForWeights(ctx, exchange_.Enter(ctx, saved.Take(kX)), saved), saved);
 }
 
 // `x`: what was kept, gathered again if it is this rank's rows; codes pass through Enter as they are.
 nn::ProductOperand ColumnParallelLinear::InputForWeights(nn::Context& ctx, PendingTensor x, nn::Saved& saved) const {
   saved[kX] = x.Wait(ctx);
-  if (!gathers_again()) return kInput.Take(fp8_, saved);
-  return nn::InputOperand(ctx, fp8_, saved.Take(kX), nn::Along::kRows);
+  if (!gathers_again()) return kInput.Take(fp8_.recipe, saved);
+  return nn::InputOperand(ctx, fp8_.recipe, saved.Take(kX), nn::Along::kRows);
 }
 
-Tensor ColumnParallelLinear::InputGradient(nn::Context& ctx, const Tensor& dy) const {
+Tensor ColumnParallelLinear::InputGradient(nn::Context& ctx, Tensor dy, nn::Saved& saved) {
   Tensor dx = ctx.Activation(WithLast(dy.shape(), weight_->shape()[1]), dy.dtype());
-  const nn::ProductOperand read = nn::GradientOperand(ctx, fp8_, dy, nn::Along::kColumns);
-  ctx.Launch(nn::InputGradientProduct(read, nn::WeightOperand(ctx, fp8_, weight_->data()), dx));
+  const nn::ProductOperand read = nn::GradientOperand(ctx, fp8_.recipe, dy, nn::Along::kColumns);
+  ctx.Launch(nn::InputGradientProduct(read, codes_.Of(ctx, weight_->data()), dx));
+  kGradient.Keep(fp8_.recipe, std::move(dy), read, bias_ != nullptr, saved);
   return dx;
 }
 
-void ColumnParallelLinear::WeightGradients(nn::Context& ctx, const nn::ProductOperand& x, const Tensor& dy) {
+void ColumnParallelLinear::WeightGradients(nn::Context& ctx, const nn::ProductOperand& x, nn::Saved& saved) {
+  const Tensor dy = saved.Take(kDy);
   nn::BiasGradient(ctx, dy, bias_);
   const nn::Parameter::Gradient dw = weight_->BeginGradient();
-  ctx.Launch(nn::WeightGradientProduct(nn::GradientOperand(ctx, fp8_, dy, nn::Along::kRows), x, dw));
+  ctx.Launch(nn::WeightGradientProduct(kGradient.Take(ctx, fp8_.recipe, dy, saved), x, dw));
   weight_->EndGradient();
 }
 

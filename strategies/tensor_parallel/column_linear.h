@@ -50,23 +50,25 @@ class ColumnParallelLinear final : public nn::Module, public nn::ProductThenGelu
   std::string_view kind() const override { return "linear"; }
 
  private:
-  enum Slot { kX, kDy, kScales };
+  enum Slot { kX, kDy, kScales, kDyCodes, kDyScales };
   static constexpr nn::SavedInput kInput{.codes = kX, .scales = kScales};
+  static constexpr nn::SavedGradient kGradient{.dy = kDy, .codes = kDyCodes, .scales = kDyScales};
   // y = x W^T + b of the gathered x, or with its GELU in `activated`, whose shapes `make` has made; keeps x.
   template <class MakeResults>
   void MultiplyAndKeep(nn::Context& ctx, const Tensor& x, MakeResults make, const Tensor& y, const Tensor* activated,
                        nn::Saved& saved);
   // Whether x is kept as this rank's rows in their own type, to be gathered again for the weight's gradient.
-  bool gathers_again() const { return exchange_.splits_rows() || fp8_ == nn::Fp8Recipe::kOff; }
+  bool gathers_again() const { return exchange_.splits_rows() || fp8_.recipe == nn::Fp8Recipe::kOff; }
   // `make`: makes the results, whose rows have this shape. `multiply`: computes the results of some rows.
   template <class MakeResults, class Multiply>
   void GatherAndMultiply(nn::Context& ctx, const Tensor& x, MakeResults make, Multiply multiply);
-  Tensor InputGradient(nn::Context& ctx, const Tensor& dy) const;  // this rank's part of the sum
+  Tensor InputGradient(nn::Context& ctx, Tensor dy, nn::Saved& saved);  // this rank's part of the sum; keeps dy
   nn::ProductOperand InputForWeights(nn::Context& ctx, PendingTensor x, nn::Saved& saved) const;
-  void WeightGradients(nn::Context& ctx, const nn::ProductOperand& x, const Tensor& dy);
+  void WeightGradients(nn::Context& ctx, const nn::ProductOperand& x, nn::Saved& saved);  // of the dy that was kept
 
   const TensorParallelExchange exchange_;
-  const nn::Fp8Recipe fp8_;
+  const nn::Fp8Options fp8_;
+  nn::WeightCodes codes_{fp8_};
   nn::Parameter* weight_;
   nn::Parameter* bias_ = nullptr;
 };

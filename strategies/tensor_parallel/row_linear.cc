@@ -27,21 +27,21 @@ Tensor RowParallelLinear::Forward(nn::Context& ctx, const Tensor& x, nn::Saved& 
   return y;
 }
 
-Tensor RowParallelLinear::MultiplyAndSum(nn::Context& ctx, const Tensor& x, nn::Saved& saved) const {
-  const nn::ProductOperand weight = nn::WeightOperand(ctx, fp8_, weight_->data());
+Tensor RowParallelLinear::MultiplyAndSum(nn::Context& ctx, const Tensor& x, nn::Saved& saved) {
+  const nn::ProductOperand weight = codes_.Of(ctx, weight_->data());
   const auto multiply = [&](const Tensor& rows, const Tensor& out) {
-    const nn::ProductOperand read = nn::InputOperand(ctx, fp8_, rows, nn::Along::kColumns);
+    const nn::ProductOperand read = nn::InputOperand(ctx, fp8_.recipe, rows, nn::Along::kColumns);
     ctx.Launch(nn::ForwardProduct(read, weight, out, Tensor()));
     return read;
   };
   const Shape whole = WithLast(x.shape(), weight_->shape()[0]);
   if (exchange_.rings()) {
-    kInput.Keep(ctx, fp8_, x, saved);
+    kInput.Keep(ctx, fp8_.recipe, x, saved);
     return ScatterInRing(ctx, exchange_, exchange_.PartOf(whole), x.dtype(),
                          [&](int rank, const Tensor& out) { multiply(exchange_.RowsOf(x, rank), out); });
   }
   Tensor partial = ctx.Activation(whole, x.dtype());
-  kInput.Keep(ctx, fp8_, x, multiply(x, partial), saved);
+  kInput.Keep(ctx, fp8_.recipe, x, multiply(x, partial), saved);
   return exchange_.Leave(ctx, std::move(partial)).Wait(ctx);
 }
 
@@ -55,11 +55,12 @@ Tensor RowParallelLinear::BackwardInputGelu(nn::Context& ctx, Tensor dy, const T
 
 Tensor RowParallelLinear::InputGradient(nn::Context& ctx, Tensor dy, const Tensor* before_gelu, nn::Saved& saved) {
   Tensor dx;
-  const nn::ProductOperand weight = nn::WeightOperand(ctx, fp8_, weight_->data());
+  const nn::ProductOperand weight = codes_.Of(ctx, weight_->data());
   const auto multiply = [&](const Tensor& rows, auto of) {
-    const nn::ProductOperand read = nn::GradientOperand(ctx, fp8_, rows, nn::Along::kColumns);
+    const nn::ProductOperand read = nn::GradientOperand(ctx, fp8_.recipe, rows, nn::Along::kColumns);
     const ops::MatMul product = nn::InputGradientProduct(read, weight, of(dx));
     ctx.Launch(before_gelu == nullptr ? product : nn::WithGeluSlope(product, of(*before_gelu)));
+    return read;
   };
   if (exchange_.rings()) {
     const Tensor all = ctx.Activation(exchange_.WholeOf(dy.shape()), dy.dtype());
@@ -67,22 +68,22 @@ Tensor RowParallelLinear::InputGradient(nn::Context& ctx, Tensor dy, const Tenso
     GatherInRing(ctx, exchange_, dy, &all, [&](const Tensor& rows, int rank) {
       multiply(rows, [&](const Tensor& t) { return exchange_.RowsOf(t, rank); });
     });
-    dy = all;
+    saved[kDy] = all;  // each part has been rounded with a scale of its own
   } else {
     dy = exchange_.Enter(ctx, std::exchange(dy, Tensor())).Wait(ctx);
     dx = ctx.Activation(WithLast(dy.shape(), weight_->shape()[1]), dy.dtype());
-    multiply(dy, [](const Tensor& t) { return t; });
+    const nn::ProductOperand read = multiply(dy, [](const Tensor& t) { return t; });
+    kGradient.Keep(fp8_.recipe, std::move(dy), read, bias_ != nullptr, saved);
   }
-  saved[kDy] = std::move(dy);
   return dx;
 }
 
 void RowParallelLinear::BackwardWeights(nn::Context& ctx, nn::Saved& saved) {
-  const nn::ProductOperand x = kInput.Take(fp8_, saved);
+  const nn::ProductOperand x = kInput.Take(fp8_.recipe, saved);
   const Tensor dy = saved.Take(kDy);
-  nn::BiasGradient(ctx, exchange_.OwnRows(dy), bias_);
+  if (bias_ != nullptr) nn::BiasGradient(ctx, exchange_.OwnRows(dy), bias_);  // without, dy may not be kept
   const nn::Parameter::Gradient dw = weight_->BeginGradient();
-  ctx.Launch(nn::WeightGradientProduct(nn::GradientOperand(ctx, fp8_, dy, nn::Along::kRows), x, dw));
+  ctx.Launch(nn::WeightGradientProduct(kGradient.Take(ctx, fp8_.recipe, dy, saved), x, dw));
   weight_->EndGradient();
 }
 

@@ -32,19 +32,23 @@ class RowParallelLinear final : public nn::Module, public nn::GeluThenProduct {
   RowParallelLinear(const TensorParallelExchange& exchange, const nn::LinearConfig& config);
 
   Tensor Forward(nn::Context& ctx, const Tensor& x, nn::Saved& saved) override;
-  void FillSaved(nn::Context& ctx, const Tensor& x, nn::Saved& saved) override { kInput.Keep(ctx, fp8_, x, saved); }
+  void FillSaved(nn::Context& ctx, const Tensor& x, nn::Saved& saved) override {
+    kInput.Keep(ctx, fp8_.recipe, x, saved);
+  }
   Tensor BackwardInput(nn::Context& ctx, Tensor dy, nn::Saved& saved) override;
   void BackwardWeights(nn::Context& ctx, nn::Saved& saved) override;
   Tensor BackwardInputGelu(nn::Context& ctx, Tensor dy, const Tensor& x, nn::Saved& saved) override;
   std::string_view kind() const override { return "linear"; }
 
  private:
-  enum Slot { kX, kDy, kScales };
+  enum Slot { kX, kDy, kScales, kDyCodes, kDyScales };
   static constexpr nn::SavedInput kInput{.codes = kX, .scales = kScales};
-  Tensor MultiplyAndSum(nn::Context& ctx, const Tensor& x, nn::Saved& saved) const;  // without the bias; keeps x
+  static constexpr nn::SavedGradient kGradient{.dy = kDy, .codes = kDyCodes, .scales = kDyScales};
+  Tensor MultiplyAndSum(nn::Context& ctx, const Tensor& x, nn::Saved& saved);  // without the bias; keeps x
   Tensor InputGradient(nn::Context& ctx, Tensor dy, const Tensor* before_gelu, nn::Saved& saved);
   const TensorParallelExchange exchange_;
-  const nn::Fp8Recipe fp8_;
+  const nn::Fp8Options fp8_;
+  nn::WeightCodes codes_{fp8_};
   nn::Parameter* weight_;
   nn::Parameter* bias_ = nullptr;
 };

@@ -144,6 +144,31 @@ TEST(Fp8Layouts, ThatChangeNoProductGiveTheSameBits) {
   }
 }
 
+// Weights are rounded once a step instead of in every product: nothing changes but the time and the bytes that their
+// codes take, which a simulation predicts.
+TEST(Fp8Layouts, KeptWeightsGiveTheSameBits) {
+  constexpr Layout kKept[] = {
+      {"Accumulated", "micro_batch: 2 validation { every_steps: 2 samples: 8 }", ""},
+      {"Zero1", "micro_batch: 2", "dp: 2 sharding: ZERO_1"},
+      {"Zero2", "micro_batch: 2", "dp: 2 sharding: ZERO_2"},
+      {"SequenceParallel", "micro_batch: 4", "tp: 2 sequence_parallel: true"},
+      {"Rings", "micro_batch: 4", "tp: 2 sequence_parallel: true tp_overlap: true"},
+      {"ZeroBubble", "micro_batch: 2", "pp: 2 schedule: ZERO_BUBBLE_H1"},
+      {"Recomputed", "micro_batch: 4 activation_checkpointing {}", ""},
+  };
+  for (const Layout& layout : kKept) {
+    for (const char* recipe : {"", "scaling: BLOCK"}) {
+      const auto text = [&](const char* keep) {
+        return Text(kSmallGpt, 4, StrCat("parameter: BF16 reduce: F32 matmul: FP8 fp8 { ", recipe, keep, " }"),
+                    layout.train, layout.parallel);
+      };
+      const auto kept = RunText(text(" keep_weights: true") + kInMemory);
+      EXPECT_EQ(Losses(kept[0]), Losses(RunText(text("") + kInMemory)[0])) << layout.name << recipe;
+      test::ExpectPromised(text(" keep_weights: true"), kept);
+    }
+  }
+}
+
 // ---- Memory ----
 
 int64_t PeakOf(const report::RankRecord& record, std::string_view category) {
@@ -224,6 +249,20 @@ TEST(Fp8OnGpus, IsFasterWhereTheGpuHasIt) {
     EXPECT_LT(fp8, 0.95 * bf16) << recipe;
     EXPECT_GT(fp8, 0.5 * bf16) << recipe << ": twice as fast at most, as only products become faster";
   }
+}
+
+// Of many micro-batches, all but the first find the weights rounded.
+TEST(Fp8OnGpus, IsFasterWithWeightsThatAreKept) {
+  const auto seconds = [](const char* fp8, const char* framework) {
+    return StepSeconds(StrCat(
+        framework, "model { preset: \"gpt2-1.5b\" }\ntrain { steps: 3 global_batch: 16 micro_batch: 1 warmup_steps: 1 ",
+        "precision { parameter: BF16 matmul: FP8 ", fp8, " } }\nfabric { simulated { cluster: \"dgx-h100\" } }\n"));
+  };
+  const double fresh = seconds("", ""), kept = seconds("fp8 { keep_weights: true }", "");
+  EXPECT_LT(kept, 0.95 * fresh);
+  EXPECT_GT(kept, 0.5 * fresh);
+  // Transformer Engine keeps them; a spec may say otherwise.
+  EXPECT_LT(seconds("", "framework: MEGATRON\n"), seconds("fp8 { keep_weights: false }", "framework: MEGATRON\n"));
 }
 
 TEST(Fp8OnGpus, IsRefusedElsewhereWithTheGpusThatHaveIt) {

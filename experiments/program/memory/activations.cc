@@ -125,7 +125,7 @@ std::optional<ActivationFormula> KorthikantiFormula(const spec::Spec& spec, int 
   const spec::DType type = spec.train().precision().parameter();
   if (type != spec::BF16 && type != spec::F16)
     differs.push_back(StrCat("activations are ", spec::DType_Name(type), ", not 16 bits wide"));
-  if (!full && run.layers.fp8 != nn::Fp8Recipe::kOff)
+  if (!full && run.layers.fp8.recipe != nn::Fp8Recipe::kOff)
     differs.push_back("linear layers keep their inputs in FP8: 1 byte an element, attention's projection in addition");
   const bool scores = !full && !selective;  // the formula includes the scores
   const bool drawn_again = spec.model().dropout_masks() == spec::Model::RECOMPUTED;

@@ -111,6 +111,25 @@ void CheckStochasticRounding(const Precision& p, Problems& problems) {
                spec::DType_Name(p.parameter()), "; leave it out, or use parameter: BF16");
 }
 
+// Codes are those of the weights at the beginning of a step, of a tensor that is there all the time.
+void CheckKeptWeights(const spec::Spec& spec, Problems& problems) {
+  if (!spec.train().precision().fp8().keep_weights()) return;
+  constexpr std::string_view kField = "train.precision.fp8.keep_weights";
+  const spec::Parallel& p = spec.parallel();
+  if (p.sharding() == spec::Parallel::FULL_SHARD || p.sharding() == spec::Parallel::HYBRID_SHARD) {
+    problems.Add(kField, "true needs weights that stay in memory, but parallel.sharding is ",
+                 spec::Parallel::Sharding_Name(p.sharding()), ", which gathers them; use ZERO_2, or false");
+  }
+  const auto refuse = [&](bool is_set, std::string_view other) {
+    if (!is_set) return;
+    problems.Add(kField, "true needs weights that only the optimizer changes, but ", other,
+                 " changes them, too; leave that out, or use false");
+  };
+  refuse(spec.train().has_local_update(), "train.local_update");
+  refuse(spec.train().has_async_sgd(), "train.async_sgd");
+  refuse(spec.train().has_elastic(), "train.elastic");
+}
+
 }  // namespace
 
 void CheckFp8(const spec::Spec& spec, Problems& problems) {
@@ -133,10 +152,7 @@ void CheckFp8(const spec::Spec& spec, Problems& problems) {
                  "FP8 has sums in F32 and cannot be combined with train.precision.parameter: F64; use BF16, F16 "
                  "or F32, or matmul: AS_PARAMETER");
   }
-  if (spec.framework() != spec::TWOFOLD) {
-    problems.Add(kMatMul, "FP8 is predicted for this program alone, but framework is ",
-                 spec::Framework_Name(spec.framework()), "; use TWOFOLD, or AS_PARAMETER");
-  }
+  CheckKeptWeights(spec, problems);
 }
 
 void CheckPrecision(const Precision& precision, Problems& problems) {

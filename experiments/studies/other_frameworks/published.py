@@ -9,11 +9,11 @@ import run  # noqa: E402
 from common import Failed  # noqa: E402
 from common.published import Job, MEMORY, once_more, Prediction, Row, run_words, STEP, word  # noqa: E402
 from common.short_steps import fewer, short_step, Step, times  # noqa: E402
-from tables import job as job_of, rows_of, vldb_seconds  # noqa: E402
+from tables import job as job_of, rows_of, seconds_of  # noqa: E402
 
 SYSTEMS = {"bigscience_prequel": "A100, Jean Zay", "bigscience_1b3": "V100, Jean Zay", "lumi_time": "MI250X, LUMI", "lumi_memory": "MI250X, LUMI",
-           "mosaic_h100": "H100, Mosaic", "vldb23": "A100, FSDP's paper"}
-OWNERS = {"mosaic_a100": "Mosaic", "fms": "fms-fsdp", "llmc": "llm.c"}  # of tables with several GPUs
+           "mosaic_h100": "H100, Mosaic", "vldb23": "A100, FSDP's paper", "nemo": "H100, NeMo"}
+OWNERS = {"mosaic_a100": "Mosaic", "fms": "fms-fsdp", "llmc": "llm.c", "torchtitan": "torchtitan", "megatron_bridge": "Megatron-Bridge"}  # of tables with several GPUs
 PIPELINES = ("bigscience_prequel", "bigscience_1b3", "lumi_time", "lumi_memory")  # their steps begin as the one before ended
 SECONDS_OF_A_LAYER = 1e-3
 
@@ -32,7 +32,7 @@ def family(case):
     return word("prequel", *(case[name] for name in names)) if case["table"] == "bigscience_prequel" else ""
 
 
-# ---- Jobs under PyTorch's FSDP: time, and that they ran ----
+# ---- Jobs of which the source tells the time, and that they ran ----
 def whole_step(twofold, row, spec, settings):
     report = twofold.report(spec, settings)
     if report["outcome"] != "OK":
@@ -40,13 +40,23 @@ def whole_step(twofold, row, spec, settings):
     return {row.id: Prediction(*times(report), report.get("missing_memory_bytes", 0) == 0)}
 
 
+def extended_step(twofold, row, spec, settings):
+    step = short_step(twofold, spec, settings)
+    if step.report["outcome"] != "OK":
+        raise Failed(f"{row.id}: {step.report['outcome']}: {step.report['message']}")
+    return {row.id: Prediction(step.seconds, step.low, step.high, step.report.get("missing_memory_bytes", 0) == 0)}
+
+
 def job_of_step(row, spec, settings):
+    if settings.get("parallel.pp", 1) > 1:
+        count, few = fewer(settings)
+        cost = 2e-4 * settings.get("parallel.virtual_stages", 1) * settings["parallel.pp"] * settings["parallel.dp"] * (sum(few) if few else count)
+        return Job((row,), lambda twofold: extended_step(twofold, row, spec, settings), lambda row: run_words(spec, settings), cost)
     return Job((row,), lambda twofold: whole_step(twofold, row, spec, settings), lambda row: run_words(spec, settings))
 
 
 def sharded(case):
-    measured = vldb_seconds(case) if case["table"] == "vldb23" else float(case["seconds"])
-    row = row_of(case, case["row_id"], STEP, measured, "s", fitted=True)
+    row = row_of(case, case["row_id"], STEP, seconds_of(case), "s", fitted=True)
     spec, settings = job_of(case)
     yield job_of_step(row, spec, settings)
     if without := leave_out.of_case(case):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What do published jobs of Megatron-DeepSpeed and PyTorch FSDP take, in time and memory, by the profiles of their frameworks?"""
+"""What do published jobs of Megatron-LM, Megatron-DeepSpeed and PyTorch FSDP take, in time and memory, by the profiles of their frameworks?"""
 import concurrent.futures
 import os
 import pathlib
@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from common import Failed, Study, figures, markdown, percent, progress, row, signed  # noqa: E402
-from tables import GB_OF_SMI, job, rows_of, vldb_seconds  # noqa: E402
+from tables import GB_OF_SMI, job, rows_of, seconds_of  # noqa: E402
 
 study = Study(__file__, __doc__, needs="`twofold` alone: it only simulates, on all cores.", takes="about 6 minutes on 2 cores; with --times hours.",
               writes="table.md, results.json and golden.json", golden="GATE's rows")
@@ -16,7 +16,8 @@ study.option("--times", action="store_true", help="predict times, too, and print
 study.option("--only", default="", metavar="TEXT", help="run the rows with TEXT in their names, and check nothing")
 # table: (what it is, has times, has memory)
 TABLES = {"mosaic_h100": ("Mosaic, FSDP on H100", True, False), "mosaic_a100": ("Mosaic, FSDP on A100", True, False), "llmc": ("llm.c", True, False),
-          "fms": ("fms-fsdp, compiled FSDP", True, False),
+          "fms": ("fms-fsdp, compiled FSDP", True, False), "torchtitan": ("torchtitan, FSDP2 on A100", True, False),
+          "nemo": ("NeMo, FP8 on H100", True, False), "megatron_bridge": ("Megatron-Bridge, FP8", True, False),
           "vldb23": ("PyTorch FSDP's paper", True, False), "bigscience_prequel": ("BigScience, before BLOOM", True, True),
           "lumi_time": ("LUMI, 175B", True, False), "bigscience_1b3": ("BigScience, 1.3B on V100", False, True), "lumi_memory": ("LUMI, 175B", False, True)}
 GATE = ["1b3_00", "1b3_10", "lumi_08", "prequel_18"]
@@ -56,7 +57,7 @@ def memory_rows(memory, case):
 
 
 def time_rows(twofold, case):
-    measured = vldb_seconds(case) if case["table"] == "vldb23" else float(case["seconds"]) if case["seconds"] else None
+    measured = seconds_of(case)
     if measured is None:
         return []
     spec, settings = job(case)

@@ -6,7 +6,7 @@ FOLDER = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER.parent))
 from common import read_csv  # noqa: E402
 
-NUMBERS = ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "sequence", "gpus", "dp", "tp", "pp", "stage", "micro_batch", "global_batch", "recompute",
+NUMBERS = ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "sequence", "gpus", "dp", "tp", "pp", "cp", "virtual_stages", "stage", "micro_batch", "global_batch", "recompute",
            "oom", "device_GB")
 GB_OF_SMI = 1000 * 2**20  # the sources shorten nvidia-smi's MiB: 37 GB stands for 37,000 MiB or more
 
@@ -81,6 +81,8 @@ def mosaic(row):
              "model.gpt.biases": "false"}
     if "gpu" in row:
         found["fabric.simulated.cluster"] = MOSAIC_CLUSTERS[row["gpu"]]
+    if row.get("precision") == "FP8":
+        found["train.precision.matmul"] = "FP8"
     if row["mixed_precision"] == "PURE":
         found["train.precision.reduce"] = "BF16"
     return "fsdp", found
@@ -99,6 +101,47 @@ def fms(row):
     return "fsdp_llama", found
 
 
+CLUSTERS_OF_MEGATRON = {"H100": "dgx-h100", "B200": "dgx-b200", "GB200": "gb200-nvl72"}
+NEMOTRON = {"activation": "SQUARED_RELU", "positions": "ROTARY", "layer_norm_1p": "true", "biases": "false", "tied_embeddings": "false"}
+
+
+def chunks_of_layers(row):
+    """Layers that do not divide evenly: the embedding and the head count as one each (account_for_embedding_in_pipeline_split)."""
+    chunks = row["pp"] * row["virtual_stages"]
+    inner = (row["layers"] + 2) // chunks
+    return {} if row["layers"] % chunks == 0 else {"parallel.stage_layers": ",".join(map(str, [inner - 1] + [inner] * (chunks - 2) + [inner - 1]))}
+
+
+def megatron(row):
+    kind = "llama" if row["kind"] == "llama" else "gpt"
+    found = {**sizes(row, kind, ("layers", "hidden", "heads", "kv_heads", "ffn", "sequence")), f"model.{kind}.vocab": padded(row["vocab"], row["tp"]),
+             **mesh(row, row["gpus"] // (row["tp"] * row["pp"] * row["cp"])), "parallel.cp": row["cp"], **batches(row), "parallel.sharding": row["sharding"],
+             "fabric.simulated.cluster": CLUSTERS_OF_MEGATRON[row["gpu"]]}
+    if row["kind"] == "nemotron":
+        found |= {f"model.gpt.{name}": value for name, value in NEMOTRON.items()}
+    if row["tp"] > 1:
+        found |= {"parallel.sequence_parallel": "true", "parallel.tp_overlap": "true"}
+    if row["virtual_stages"] > 1:
+        found |= {"parallel.schedule": "INTERLEAVED_ONE_F_ONE_B", "parallel.virtual_stages": row["virtual_stages"], **chunks_of_layers(row)}
+    return "megatron_fp8", found
+
+
+def torchtitan(row):
+    return "fsdp_llama", {**sizes(row, "llama", ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "sequence")), "framework": "PYTORCH_EAGER",
+                          "parallel.dp": row["gpus"], **accumulated(row), "train.precision.reduce": "F32",
+                          "train.activation_checkpointing.every": row["recompute"], "fabric.simulated.cluster": "dgx-a100"}
+
+
+def seconds_of(row):
+    """Of a step; None: the source has none."""
+    if row["table"] == "vldb23":
+        return vldb_seconds(row)
+    if rate := row.get("tokens_per_second_and_gpu"):
+        samples = row.get("global_batch") or row["gpus"] * row["micro_batch"]
+        return samples * row["sequence"] / (float(rate) * row["gpus"])
+    return float(row["seconds"]) if row.get("seconds") else None
+
+
 def vldb23(row):
     return "fsdp", {**sizes(row, "gpt", ("layers", "hidden", "heads", "vocab", "sequence")), "parallel.dp": row["gpus"], **accumulated(row),
                     "train.precision.reduce": "BF16", "train.activation_checkpointing.every": 1, "fabric.simulated.cluster": FOLDER / "vldb23.textproto",
@@ -112,7 +155,8 @@ def vldb_seconds(row):
     return 4 * forward / (float(row["tflops_at_least"]) * 1e12)
 
 
-SETTINGS = {"bigscience_prequel": prequel, "bigscience_1b3": small, "lumi_memory": lumi, "lumi_time": lumi, "mosaic_h100": mosaic, "mosaic_a100": mosaic, "llmc": llmc, "fms": fms, "vldb23": vldb23}
+SETTINGS = {"bigscience_prequel": prequel, "bigscience_1b3": small, "lumi_memory": lumi, "lumi_time": lumi, "mosaic_h100": mosaic, "mosaic_a100": mosaic, "llmc": llmc, "fms": fms, "vldb23": vldb23,
+            "nemo": megatron, "megatron_bridge": megatron, "torchtitan": torchtitan}
 
 
 def job(row):

@@ -12,6 +12,10 @@ constexpr double kUnmeasured = 2;  // times the error, for types and layouts tha
 // Of bf16's rate under the power limit: products of random operands reach 257 TFLOP/s on A100 (He 2024; assumed to be
 // of f16, since the type is not stated) and 271 in bf16 (Bekman).
 constexpr double kF16Share = 257 / 271.2;
+// Likewise of fp8: the largest products, which are at that limit, are so much faster than bf16's in the tables' columns
+// of cuBLASLt (TensorRT-LLM): 1.80 on H100, 1.87 on H200, 1.93 on B200, 1.92 on GB200 (medians of 1e13 operations and
+// more).
+constexpr double kFp8Share = 1.88;
 
 double AlignmentShare(const cluster::KernelLaws& laws, int64_t bytes) {
   double share = 1;
@@ -64,10 +68,12 @@ std::optional<LawTime> Fp8TimeOf(const cluster::Device& device, const ops::MatMu
                                  LawCache& cache) {
   const cluster::ProductLaw* law = ProductLawOf(device.laws(), Fp8LawOf(product.a_scaling));
   if (law == nullptr) return std::nullopt;
-  call.quantised = true;
+  call.quantised = true, call.training = kFp8Share;
   const auto [known, is_new] = cache.products_of(law->dtype()).try_emplace(call);
   if (is_new) known->second = ProductSeconds(device.laws(), *law, call);
-  return LawTime{known->second, kUnmeasured * ProductError(*law, call.shape.flops()), false};
+  const double error = std::hypot(kUnmeasured * ProductError(*law, call.shape.flops()),
+                                  TrainingError(device.laws(), *law, call, known->second));
+  return LawTime{known->second, error, false};
 }
 
 double LayoutFactor(const cluster::KernelLaws& laws, const ops::MatMul& product) {

@@ -69,7 +69,7 @@ double Tiles(const cluster::KernelLaws& laws, const cluster::ProductLaw& law, co
 // Microseconds of the product at the rate that the power limit leaves.
 double PowerUs(const cluster::KernelLaws& laws, const cluster::ProductLaw& law, const ProductCall& call) {
   const double burst = call.shape.flops() / (law.burst_tflops() * call.rate * 1e6);
-  if (const double most = laws.training_tflops() * call.training; most > 0 && law.dtype() == "bf16")
+  if (const double most = laws.training_tflops() * call.training; most > 0)
     return call.shape.flops() / (std::min(most, law.burst_tflops() * law.lasting_share()) * call.rate * 1e6);
   return burst / (law.lasting_share() + (1 - law.lasting_share()) / (1 + burst / law.settling_us()));
 }

@@ -73,7 +73,8 @@ constexpr Rounding kRoundings[] = {
 };
 
 struct Layer {
-  Layer(Cpu& cpu, Fp8Recipe recipe) : linear({.in = kIn, .out = kOut, .fp8 = recipe}) {
+  Layer(Cpu& cpu, Fp8Recipe recipe, bool keep_weights = false)
+      : linear({.in = kIn, .out = kOut, .fp8 = {recipe, keep_weights}}) {
     linear.Finalize();
     test::Materialize(cpu.ctx, linear);
     weight = linear.Parameters()[0], bias = linear.Parameters()[1];
@@ -129,6 +130,36 @@ TEST_P(Fp8Linear, GeluIsFusedLikewise) {
   EXPECT_EQ(Bits(y), Bits(y_of_plain));
   EXPECT_EQ(Bits(fp8.linear.BackwardInputGelu(cpu_.ctx, dy_, x_, saved)),
             Bits(plain.linear.BackwardInputGelu(cpu_.ctx, Rounded(cpu_, dy_, r.gradient, r.dy), x_, of_plain)));
+}
+
+// The codes of a step's first product serve all others of the step: a weight that changes meanwhile is not seen. The
+// next step rounds it again, and validations always do.
+TEST_P(Fp8Linear, KeptWeightsAreRoundedOnceAStep) {
+  Layer kept(cpu_, rounding().recipe, true), fresh(cpu_, rounding().recipe);
+  const auto forward = [&](Layer& layer, Context ctx) {
+    Saved saved;
+    return Bits(layer.linear.Forward(ctx, x_, saved));
+  };
+  const auto input_gradient = [&](Layer& layer, Context ctx) {
+    Saved saved;
+    layer.linear.Forward(ctx, x_, saved);
+    return Bits(layer.linear.BackwardInput(ctx, dy_, saved));
+  };
+  Context ctx = cpu_.ctx;
+  const std::string y = forward(fresh, ctx), dx = input_gradient(fresh, ctx);
+  EXPECT_EQ(forward(kept, ctx), y);
+  const Bytes before = cpu_.Live(Category::kOther);
+  for (Layer* layer : {&kept, &fresh}) layer->weight->set_data(Uneven(cpu_, layer->weight->shape(), 9));
+  const std::string new_y = forward(fresh, ctx), new_dx = input_gradient(fresh, ctx);
+  ASSERT_NE(new_y, y);
+  EXPECT_EQ(forward(kept, ctx), y);
+  EXPECT_EQ(input_gradient(kept, ctx), dx);
+  Context validation = ctx;
+  validation.training = false, validation.for_backward = false;
+  EXPECT_EQ(forward(kept, validation), new_y);
+  ++ctx.step;
+  EXPECT_EQ(input_gradient(kept, ctx), new_dx);
+  EXPECT_EQ(cpu_.Live(Category::kOther), before) << "a step allocated codes again";
 }
 
 // x is kept as codes and scales for the weight's gradient, and nothing else is left between passes.
