@@ -94,8 +94,12 @@ class NodeHops {
   std::vector<NcclHop> kinds_;
 };
 
-// For each ring between nodes, the devices of a node in its order, by local number.
+// For each ring between nodes, the devices of a node in its order, by local number. Nodes have equally many ranks.
 std::vector<std::vector<int>> WaysThrough(const Places& places);
+// The same for each node; nodes may differ. There are as many rings as the node with the fewest rails has: ranks agree
+// on the least number of channels (NCCL, src/init.cc, initTransportsRank). `nodes`: RanksByNode.
+std::vector<std::vector<std::vector<int>>> WaysThroughAll(const Places& places,
+                                                          const std::vector<std::vector<int>>& nodes);
 
 // The routes, by algorithm. `storage`, `hops`: as in MakeNcclRoute.
 absl::StatusOr<NcclRoute> RingRoute(const CollectiveShape& shape, const Places& places, std::vector<NcclHop> storage);

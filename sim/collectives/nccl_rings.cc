@@ -13,8 +13,7 @@
 namespace twofold::sim::nccl_routes {
 namespace {
 
-// The device at which each rail enters a node, by its local number; a single one if nodes differ.
-// `node`: the ranks of the first one.
+// The device at which each rail enters a node, by its local number. `node`: its ranks.
 std::vector<int> RailDevices(const Places& places, const std::vector<int>& node) {
   std::vector<int> devices, seen;
   for (size_t l = 0; l < node.size(); ++l) {
@@ -22,7 +21,7 @@ std::vector<int> RailDevices(const Places& places, const std::vector<int>& node)
     if (std::find(seen.begin(), seen.end(), rail) != seen.end()) continue;
     seen.push_back(rail), devices.push_back(static_cast<int>(l));
   }
-  return places.RanksPerNode() > 0 ? devices : std::vector<int>{0};
+  return devices;
 }
 
 std::vector<std::vector<int>> CyclicOrders(int n) {
@@ -127,6 +126,19 @@ std::vector<int> WayThrough(const Places& places, const std::vector<int>& node, 
 
 }  // namespace
 
+std::vector<std::vector<std::vector<int>>> WaysThroughAll(const Places& places,
+                                                          const std::vector<std::vector<int>>& nodes) {
+  std::vector<std::vector<std::vector<int>>> ways;
+  size_t rails = places.node.size();
+  for (const std::vector<int>& node : nodes) {
+    std::vector<std::vector<int>>& of_node = ways.emplace_back();
+    for (int first : RailDevices(places, node)) of_node.push_back(WayThrough(places, node, first));
+    rails = std::min(rails, of_node.size());
+  }
+  for (std::vector<std::vector<int>>& of_node : ways) of_node.resize(rails);
+  return ways;
+}
+
 std::vector<std::vector<int>> WaysThrough(const Places& places) {
   std::vector<int> node;  // the first one's ranks
   for (int r = 0; r < places.ranks(); ++r)
@@ -146,13 +158,11 @@ std::vector<Ring> Rings(const Places& places) {
     for (std::vector<int>& order : CyclicOrders(places.ranks())) rings.push_back({std::move(order), 1});
   } else {
     const auto nodes = RanksByNode(places);
-    const bool cables = !places.joints.empty() || places.pair_cables;
-    for (int first : RailDevices(places, nodes[0])) {
+    const auto ways = WaysThroughAll(places, nodes);
+    for (size_t r = 0; r < ways[0].size(); ++r) {
       Ring& ring = rings.emplace_back(Ring{{}, 1});
-      const std::vector<int> way = cables ? WayThrough(places, nodes[0], first) : std::vector<int>();
-      for (const std::vector<int>& node : nodes) {
-        for (size_t k = 0; k < node.size(); ++k)
-          ring.order.push_back(node[way.empty() ? (At(first) + k) % node.size() : At(way[k])]);
+      for (size_t v = 0; v < nodes.size(); ++v) {
+        for (const int local : ways[v][r]) ring.order.push_back(nodes[v][At(local)]);
       }
     }
   }

@@ -105,22 +105,25 @@ std::vector<ChainHop> Chains(const std::vector<std::vector<int>>& ways) {
   return chains;
 }
 
-// Nodes that hold different numbers of ranks have one rail: chains from each node's first rank. `way`: of the first
-// node.
-NcclRoute UnequalTrees(const std::vector<std::vector<int>>& nodes, const std::vector<int>& way,
-                       std::vector<NcclHop> hops) {
-  for (size_t v = 0; v < nodes.size(); ++v) {
-    const std::vector<int>& node = nodes[v];
-    const double crossings = v == 0 ? 1 : 0;
-    const auto rank = [&](size_t k) { return node[node.size() == way.size() ? At(way[k]) : k]; };
-    for (size_t k = 0; k + 1 < node.size(); ++k) {
-      hops.push_back({rank(k + 1), rank(k), false, 1, crossings});
-      hops.push_back({rank(k), rank(k + 1), false, 1, crossings});
+// Nodes that hold different numbers of ranks. On each rail that all of them have, chains from the node's device on it.
+NcclRoute UnequalTrees(const Places& places, std::vector<NcclHop> storage) {
+  const std::vector<std::vector<int>> nodes = RanksByNode(places);
+  const auto ways = WaysThroughAll(places, nodes);
+  const size_t rails = ways[0].size();
+  const std::vector<TreeHop> trees = BothTrees(places.nodes);
+  Hops hops(places, rails * 2 * (At(places.ranks()) + trees.size()), std::move(storage));
+  const double share = 1.0 / static_cast<double>(rails);
+  for (size_t r = 0; r < rails; ++r) {
+    const auto rank = [&](size_t v, size_t k) { return nodes[v][At(ways[v][r][k])]; };
+    for (size_t v = 0; v < nodes.size(); ++v) {
+      const double crossings = r == 0 && v == 0 ? 1 : 0;
+      for (size_t k = 0; k + 1 < nodes[v].size(); ++k)
+        hops.Add(rank(v, k + 1), rank(v, k), share, crossings), hops.Add(rank(v, k), rank(v, k + 1), share, crossings);
     }
+    for (const TreeHop& h : trees)
+      hops.Add(rank(At(h.from), 0), rank(At(h.to), 0), h.share * share, r == 0 && h.on_way ? 1.0 : 0.0);
   }
-  for (const TreeHop& h : BothTrees(static_cast<int>(nodes.size())))
-    hops.push_back({nodes[At(h.from)][0], nodes[At(h.to)][0], true, h.share, h.on_way ? 1.0 : 0.0});
-  return OnePhase(std::move(hops), {.device_share = 2});
+  return hops.Take({.device_share = 2});
 }
 
 }  // namespace
@@ -129,11 +132,8 @@ NcclRoute UnequalTrees(const std::vector<std::vector<int>>& nodes, const std::ve
 // that of the first rail's longest path, and of the way through the first node.
 absl::StatusOr<NcclRoute> TreeRoute(const CollectiveShape& shape, const Places& places, std::vector<NcclHop> hops) {
   if (shape.kind != Communication::kAllReduce) return NoForm("tree", shape, "NCCL uses it only for all_reduce");
+  if (places.RanksPerNode() == 0) return UnequalTrees(places, std::move(hops));
   const std::vector<std::vector<int>> ways = WaysThrough(places);
-  if (places.RanksPerNode() == 0) {
-    hops.clear();
-    return UnequalTrees(RanksByNode(places), ways[0], std::move(hops));
-  }
   std::vector<NodeFlows::Rail> rails;
   for (const std::vector<int>& way : ways) rails.push_back({way[0], way[0]});
   NodeHops by_node(places, std::move(rails));

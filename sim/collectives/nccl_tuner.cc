@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <span>
 
@@ -82,11 +83,10 @@ double DeviceLinks(const Places& places) {
 
 NcclTuner::NcclTuner(const NcclCosts& costs, const Places& places) : costs_(costs), places_(places) {
   ranks_ = places.ranks(), per_node_ = std::max(1, ranks_ / places.nodes);
-  std::set<int> rails;
-  for (size_t r = 0; r < places.rail.size(); ++r) {
-    if (places.node[r] == 0) rails.insert(places.rail[r]);
-  }
-  heads_ = static_cast<int>(rails.size());
+  std::vector<std::set<int>> rails(static_cast<size_t>(places.nodes));
+  for (size_t r = 0; r < places.rail.size(); ++r) rails[static_cast<size_t>(places.node[r])].insert(places.rail[r]);
+  heads_ = std::numeric_limits<int>::max();  // of the node that has the fewest: src/init.cc, initTransportsRank
+  for (const std::set<int>& of_node : rails) heads_ = std::min(heads_, static_cast<int>(of_node.size()));
   const NcclGeneration& g = costs.generation();
   const double device = DeviceLinks(places) * g.link / g.link_data_sheet;
   const auto node_speeds = Speeds(g.age, false), nic_speeds = Speeds(g.age, true);

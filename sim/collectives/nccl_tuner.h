@@ -40,7 +40,7 @@ class NcclTuner {
   double NvlsChunk(double bytes) const;
   // Trees: bytes of payload that a hop hands on at a time.
   double TreeChunk(NcclProtocol p, double bytes) const;
-  int heads() const { return heads_; }                // NICs of a node that the group uses
+  int heads() const { return heads_; }                // NICs of a node that the group uses, of the node with the fewest
   int nvls_heads() const;                             // devices of a node among which NVLS splits the data
   static constexpr int kSteps = 8;                    // NCCL_STEPS: chunks in flight on a connection
   static constexpr double kNetworkChunk = 128 << 10;  // bytes; NCCL_P2P_NET_CHUNKSIZE

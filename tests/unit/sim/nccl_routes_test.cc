@@ -13,6 +13,7 @@
 #include "sim/collectives/builder.h"
 #include "sim/collectives/kind_loads.h"
 #include "sim/collectives/nccl_routes.h"
+#include "sim/collectives/nccl_tuner.h"
 #include "tests/unit/sim/nccl_clusters.h"
 
 namespace twofold::sim {
@@ -149,6 +150,37 @@ TEST(NcclRoutes, ARingSharesItsDataOverAllRails) {
     for (const auto& [nic, share] : l.in) EXPECT_NEAR(share, times / rails, 1e-12);
     EXPECT_NEAR(l.crossings, 2.0 * (n - 1), 1e-9);
     EXPECT_NEAR(l.network_crossings, times * nodes, 1e-9);
+  }
+}
+
+// Nodes with 8 and 4 ranks, or 4 and 8: four rings and trees, on the rails that both have.
+TEST(NcclRoutes, UnequalNodesShareTheRailsOfTheSmallest) {
+  for (const int first : {8, 4}) {
+    Places p = Cluster(2, 8, 8);
+    const auto leave = [&](int node, int ranks) {
+      for (int r = p.ranks() - 1; r >= 0; --r) {
+        const auto i = static_cast<size_t>(r);
+        if (p.node[i] != node || p.local[i] < ranks) continue;
+        for (std::vector<int>* of : {&p.node, &p.local, &p.rail}) of->erase(of->begin() + r);
+      }
+    };
+    leave(0, first), leave(1, 12 - first);
+    ASSERT_EQ(p.ranks(), 12);
+    ASSERT_EQ(p.RanksPerNode(), 0);
+    const auto check = [&](NcclAlgorithm algorithm, Communication::Kind kind, double bytes) {
+      const Loads l = LoadsOf(RouteOf(algorithm, kind, p), p);
+      ASSERT_EQ(l.out.size(), 8u);  // four of each node
+      ASSERT_EQ(l.in.size(), 8u);
+      for (const auto& loads : {l.out, l.in}) {
+        for (const auto& [nic, load] : loads) EXPECT_NEAR(load, bytes / 4, 1e-12) << nic.first << " " << nic.second;
+      }
+      // Each rank receives all bytes of the rings or chains, from its node or the other one.
+      for (const auto& [rank, load] : l.received) EXPECT_LE(load, 2 * bytes + 1e-12) << rank;
+    };
+    check(NcclAlgorithm::kRing, Communication::kAllGather, 11.0 / 12);
+    check(NcclAlgorithm::kRing, Communication::kAllReduce, 22.0 / 12);
+    check(NcclAlgorithm::kTree, Communication::kAllReduce, 1);
+    EXPECT_EQ(NcclTuner(CostsOf("hopper"), p).heads(), 4);
   }
 }
 
