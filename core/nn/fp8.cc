@@ -103,9 +103,7 @@ void SavedGradient::Keep(Fp8Recipe recipe, Tensor gradient, const ProductOperand
 ProductOperand SavedGradient::Take(Context& ctx, Fp8Recipe recipe, const Tensor& gradient, Saved& saved) const {
   if (saved[codes].empty()) return GradientOperand(ctx, recipe, gradient, Along::kRows);
   return {saved.Take(codes),
-          {.scales = saved.Take(scales),
-           .format = FormatOfGradient(recipe),
-           .blocks = BlocksOf(recipe, Along::kRows)}};
+          {.scales = saved.Take(scales), .format = FormatOfGradient(recipe), .blocks = BlocksOf(recipe, Along::kRows)}};
 }
 
 ops::MatMul ForwardProduct(const ProductOperand& x, const ProductOperand& weight, const Tensor& y, const Tensor& bias) {

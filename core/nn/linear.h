@@ -10,8 +10,8 @@ struct LinearConfig {
   int64_t in = 0, out = 0;
   bool bias = true;
   DType dtype = DType::kF32;
-  Init weight_init, bias_init;      // default: zero
-  Fp8Options fp8 = {};              // dtype must not be F64
+  Init weight_init, bias_init;  // default: zero
+  Fp8Options fp8 = {};          // dtype must not be F64
 };
 
 // x: [.., in]; y: [.., out]. Parameters: "weight" [out, in], "bias" [out] (no weight decay).

@@ -21,9 +21,9 @@ namespace twofold {
 struct ParallelOptions {
   bool sequence_parallel = false;  // also split activations between split layers along tp (Korthikanti et al. 2022)
   bool overlap = true;             // communicate while computing; false: wait for every call, for comparison
-  bool tensor_backward_overlap = true;      // along tp, beside products of backward that do not depend on it
-  bool tensor_overlap = false;              // also while computing what depends on it, along tp (ring_product.h)
-  nn::Fp8Options fp8 = {};  // of the products in branches of blocks: Column, Row and Qkv
+  bool tensor_backward_overlap = true;  // along tp, beside products of backward that do not depend on it
+  bool tensor_overlap = false;          // also while computing what depends on it, along tp (ring_product.h)
+  nn::Fp8Options fp8 = {};              // of the products in branches of blocks: Column, Row and Qkv
   int64_t score_limit = 0;  // bytes for the gradients of attention's scores on a GPU (ops::AttentionBackward)
   int64_t kv_heads = 0;     // the model's key/value heads, of which there may be fewer than tp ranks; 0: none
 };

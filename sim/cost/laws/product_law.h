@@ -26,7 +26,8 @@
 // benchmarks
 // ("maximum achievable matmul FLOPS": Bekman, Machine Learning Engineering, compute/accelerator) are 271 and 794.5, so
 // the newer GPU is the more limited by power; the same share of that rate is assumed of GPUs without such a run. With
-// A100's share, 1.06, products would take 30 % less time: laws.training_error is that. fp8: x
+// A100's share, 1.06, products would take 30 % less time: laws.training_error is that. Products in fp8 are limited
+// likewise, at a multiple of that rate (law_times.cc). fp8: x
 // is quantised first by a kernel of its own, + m quantise_ns + 3 m k / quantise bytes; and at least host_us, joined by
 // a norm of 6. Both are left out if an operation of its own has quantised x (ProductCall.quantised).
 //
