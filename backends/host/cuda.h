@@ -27,6 +27,7 @@ struct GpuFigures {
   std::string software;  // versions
   int64_t memory_bytes = 0, multiprocessors = 0, l2_bytes = 0;
   double clock_hz = 0;  // maximum; 0 if unknown
+  double compute_capability = 0;
 };
 GpuFigures FiguresOfGpu(int gpu);
 // The GPU vendor's libraries that this process has loaded, with versions.

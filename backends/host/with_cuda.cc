@@ -67,7 +67,8 @@ GpuFigures FiguresOfGpu(int gpu) {
           .memory_bytes = facts.memory_bytes,
           .multiprocessors = facts.multiprocessors,
           .l2_bytes = facts.l2_bytes,
-          .clock_hz = facts.clock_hz};
+          .clock_hz = facts.clock_hz,
+          .compute_capability = facts.compute_capability};
 }
 Bytes FreeMemoryOf(int gpu) { return MemoryOf(gpu).free; }
 

@@ -182,6 +182,7 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
                            "\" computes on CPUs, but device is CUDA; use a cluster of GPUs (",
                            "`twofold list clusters`), or device: CPU");
   }
+  if (const absl::Status s = host::CheckHopperAttention(spec, *costs); !s.ok()) return s;
   const host::MemoryRules memory = host::MemoryRulesOf(spec, costs->device);
   plan.device_memory = memory.device;
   plan.host_memory = memory.host;
@@ -205,8 +206,7 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
   SetGraphs(spec, plan);
   if (plan.machine.gpu && spec.device() == spec::CUDA && spec.cuda().attention() == spec::Cuda::HOPPER) {
     plan.notes.push_back(
-        "cuda.attention: HOPPER needs GPUs of compute capability 9.0 (H100, H200); attention is predicted as with "
-        "AUTO, since that kernel has not been timed");
+        "cuda.attention: HOPPER is predicted to take the time of AUTO, since that kernel has not been timed");
   }
   if (absl::Status s = SetSpeeds(spec.fabric().simulated(), costs->device, plan); !s.ok()) return s;
   if (plan.machine.gpu && costs->profile.has_gpu()) SetGpu(spec, c, costs->profile.gpu(), plan);

@@ -158,7 +158,8 @@ GpuFacts FactsOfGpu(int gpu) {
           .memory_bytes = static_cast<int64_t>(properties.totalGlobalMem),
           .multiprocessors = properties.multiProcessorCount,
           .l2_bytes = properties.l2CacheSize,
-          .clock_hz = 1e3 * kilohertz};
+          .clock_hz = 1e3 * kilohertz,
+          .compute_capability = (10 * properties.major + properties.minor) / 10.0};
 }
 
 std::vector<std::string> GpuLibraries() { return cuda::LibraryVersions(); }

@@ -39,7 +39,8 @@ GpuMemory MemoryOf(int gpu);
 struct GpuFacts {
   std::string name, software, sizes;
   int64_t memory_bytes, multiprocessors, l2_bytes;
-  double clock_hz;  // maximum clock of its multiprocessors; 0 if unknown
+  double clock_hz;            // maximum clock of its multiprocessors; 0 if unknown
+  double compute_capability;  // 9.0
 };
 GpuFacts FactsOfGpu(int gpu);
 // The NVIDIA libraries of this build, as loaded: "cuBLASLt 13.0.2", "cuDNN 9.19.0"; or why one is missing.

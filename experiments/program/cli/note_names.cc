@@ -65,7 +65,7 @@ constexpr Kind kKinds[] = {
     {"profile-options", "cuda.attention_workspace_mib is "},
     {"own-kernels", "own kernels ("},
     {"hopper-kernel", "the Hopper kernel"},
-    {"hopper-kernel", "cuda.attention: HOPPER needs GPUs of"},
+    {"hopper-kernel", "cuda.attention: HOPPER is predicted"},
     {"fp8-widened", "FP8 products: codes are widened"},
     {"framework-memory", "the framework's memory could not be predicted"},
     {"device-spread", "devices differ in speed by "},
