@@ -38,7 +38,7 @@ Bytes FreeMemoryOf(int gpu);  // creates the process's context on the GPU, which
 struct CudaChoice {
   std::vector<int> gpus;  // local rank r uses gpus[r % gpus.size()]
   bool tf32 = false, time_algorithms = false, graphs = false;
-  bool fp8 = false;  // products
+  bool fp8 = false, own_fp8 = false;  // products; by our own kernels alone
   spec::Cuda::Attention attention = spec::Cuda::AUTO;
   int Of(int local_rank) const { return gpus[static_cast<size_t>(local_rank) % gpus.size()]; }
   int RanksOn(int gpu, int local_ranks) const;

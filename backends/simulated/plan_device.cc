@@ -111,6 +111,30 @@ void NoteTrainingRate(const cluster::Device& device, SimulationPlan& plan) {
           : "as of products alone; laws { training_tflops: ... } says what a training reached"));
 }
 
+// Whose kernels of products in FP8 are predicted.
+void NoteFp8(const spec::Spec& spec, const host::Costs& costs, SimulationPlan& plan) {
+  if (spec.train().precision().matmul() != spec::Precision::FP8 || costs.device.kind() != cluster::Device::GPU_DEVICE) {
+    return;
+  }
+  if (costs.profile.kernels_size() > 0) {
+    if (spec.device() == spec::CUDA && spec.cuda().fp8() != spec::Cuda::Fp8::AUTO) {
+      plan.notes.push_back(StrCat("cuda.fp8 is ", spec::Cuda::Fp8::Kernels_Name(spec.cuda().fp8()),
+                                  ", but products in FP8 were measured with AUTO"));
+    }
+    return;
+  }
+  const char* const own =
+      spec.cuda().fp8() == spec::Cuda::Fp8::OWN
+          ? "with cuda.fp8: OWN device CUDA runs its own kernels, which need none and have not been timed"
+          : "where cuBLASLt needs such copies, device CUDA runs its own kernels, which need none and have not been "
+            "timed";
+  plan.notes.push_back(StrCat(
+      "products in FP8 take the time of the device's FP8 law, and rounding their operands that of its bytes; the law "
+      "is of NVIDIA's libraries, whose copies in another layout for the two backward products, which GPUs before "
+      "Blackwell need, are not modelled; ",
+      own, "; MFU counts the peak of train.precision.parameter"));
+}
+
 // How far devices of this type differ in speed.
 absl::Status SetSpeeds(const spec::Simulated& simulated, const cluster::Device& device, SimulationPlan& plan) {
   const double spread = device.speed_spread();
@@ -219,14 +243,7 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
     }
   }
   plan.notes.insert(plan.notes.end(), costs->notes.begin(), costs->notes.end());
-  if (spec.train().precision().matmul() == spec::Precision::FP8 &&
-      costs->device.kind() == cluster::Device::GPU_DEVICE) {
-    plan.notes.push_back(
-        "products in FP8 take the time of the device's FP8 law, and rounding their operands that of its bytes; the law "
-        "is of NVIDIA's libraries, whose copies in another layout for the two backward products, which GPUs before "
-        "Blackwell need, are not modelled; device CUDA's own kernels need none and have not been timed; MFU counts the "
-        "peak of train.precision.parameter");
-  }
+  NoteFp8(spec, *costs, plan);
   if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) plan.notes.push_back(costs->DescribeHostLink());
   plan.host_link = costs->host_link();
   plan.costs = costs->Make();

@@ -180,7 +180,10 @@ class CudaDevice::Implementation {
       : streams(std::make_shared<cuda::StreamsOfDevice>(rank, gpu)),
         compute((cuda::MakeCurrent(gpu), streams), CudaStream::Waits::kTimed),
         multiprocessors(Attribute(cudaDevAttrMultiProcessorCount, gpu)),
-        libraries({.tf32 = options.tf32, .time_algorithms = options.time_algorithms, .attention = options.attention}),
+        libraries({.tf32 = options.tf32,
+                   .time_algorithms = options.time_algorithms,
+                   .attention = options.attention,
+                   .own_fp8 = options.own_fp8}),
         item(sizeof(double)) {}
   // the stream may still read members that are destroyed first
   ~Implementation() { cudaStreamSynchronize(compute.raw()); }
@@ -385,6 +388,7 @@ void CudaDevice::SetWaitObserver(WaitObserver observer) {
 void CudaDevice::SetNote(std::function<void(std::string note)> note) {
   implementation_->libraries.attentions().SetNote(note);
   implementation_->libraries.convolutions().SetNote(note);
+  implementation_->libraries.fp8().SetNote(note);
   implementation_->note = std::move(note);
 }
 

@@ -60,6 +60,7 @@ class CudaDevice : public Device {
     bool tf32 = false;  // f32 products use 10 bits of their operands' mantissas
     cuda::AttentionKernels attention = cuda::AttentionKernels::kAuto;
     bool time_algorithms = false;  // products use the fastest algorithm that cuBLASLt suggests instead of the first
+    bool own_fp8 = false;          // products in FP8 run on our own kernels alone
     bool graphs = false;  // operations of the compute stream that repeat are launched by CUDA graphs (graphs.h)
   };
   // Throws cuda::CudaError; also if the GPU cannot do what the options request.
@@ -95,7 +96,7 @@ class CudaDevice : public Device {
   using WaitObserver = std::function<Observed()>;
   void SetWaitObserver(WaitObserver observer);
   // `note` is called while operations are launched, with messages for readers of their results: whose kernels attention
-  // ran on.
+  // and products in FP8 ran on.
   void SetNote(std::function<void(std::string note)> note);
   // What graphs have launched so far. All 0 without Options::graphs.
   struct GraphCounts {
