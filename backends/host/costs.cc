@@ -210,8 +210,20 @@ std::string DevicesThat(Holds&& holds) {
 
 std::string CapabilityText(double capability) { return absl::StrFormat("%.1f", capability); }
 
+// Whether a profile measured products in FP8 and the rounding of their operands.
+bool MeasuresFp8(const profile::Profile& profile, bool blocks) {
+  const auto has = [&](std::string_view name) {
+    return std::any_of(profile.kernels().begin(), profile.kernels().end(),
+                       [name](const profile::Kernel& kernel) { return kernel.name() == name; });
+  };
+  return blocks ? has("matmul_fp8_block_nt") && has("quantise_fp8_blocks")
+                : has("matmul_fp8_nt") && has("quantise_fp8");
+}
+
 std::string WhyFp8IsNotKnown(const Costs& costs) {
-  if (costs.profile.kernels_size() > 0) return "which has only what a profile measured";
+  if (costs.profile.kernels_size() > 0)
+    return "which has only what a profile measured, and that has no FP8 (`twofold calibrate --device=cuda` measures "
+           "it)";
   constexpr double kFirst = 8.9;
   if (!costs.device.has_compute_capability() || costs.device.compute_capability() >= kFirst) return "which has none";
   return StrCat("of compute capability ", CapabilityText(costs.device.compute_capability()), ", and FP8 begins with ",
@@ -227,6 +239,7 @@ absl::Status CheckFp8(const spec::Precision& precision, const Costs& costs, std:
   const std::string_view dtype = blocks ? "fp8_block" : "fp8";
   const auto has_law = [dtype](const cluster::Device& d) { return ProductLawOf(d.laws(), dtype) != nullptr; };
   if (costs.profile.kernels_size() == 0 && has_law(costs.device)) return absl::OkStatus();
+  if (MeasuresFp8(costs.profile, blocks)) return absl::OkStatus();
   return InvalidArgument("train.precision.matmul: FP8 with scaling ",
                          spec::Fp8::Scaling_Name(precision.fp8().scaling()),
                          " needs a GPU with FP8 whose rate is known (products of dtype \"", dtype,

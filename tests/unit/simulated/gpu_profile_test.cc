@@ -219,6 +219,28 @@ TEST_F(GpuProfileTest, HopperAttentionNeedsAHopper) {
               testing::Contains(HasSubstr("cuda.attention: HOPPER is predicted to take the time of AUTO")));
 }
 
+TEST_F(GpuProfileTest, Fp8IsPredictedWhereItWasMeasured) {
+  const auto asked = [&](const std::string& profile, spec::Fp8::Scaling scaling) {
+    spec::Spec spec = WithProfile(profile.c_str());
+    spec.mutable_train()->mutable_precision()->set_matmul(spec::Precision::FP8);
+    spec.mutable_train()->mutable_precision()->mutable_fp8()->set_scaling(scaling);
+    return spec;
+  };
+  const auto kernel = [](const char* name, const char* type) {
+    return StrCat(" kernels { name: '", name, "' dtype: '", type,
+                  "' points { dims: 64 dims: 64 dims: 64 flops: 524288 bytes: 20000 seconds: 2e-6 } }");
+  };
+  const std::string current = StrCat(kGpu, kernel("matmul_fp8_nt", "u8"), kernel("quantise_fp8", "bf16"));
+  EXPECT_THAT(Refusal(asked(kGpu, spec::Fp8::CURRENT)),
+              HasSubstr("has a GPU, which has only what a profile measured, and that has no FP8"));
+  EXPECT_THAT(Refusal(asked(current, spec::Fp8::BLOCK)), HasSubstr("and that has no FP8"));
+  EXPECT_EQ(Refusal(asked(current, spec::Fp8::CURRENT)), "");
+  spec::Spec own = asked(current, spec::Fp8::CURRENT);
+  own.mutable_cuda()->set_fp8(spec::Cuda::Fp8::OWN);
+  EXPECT_THAT(Run(own, Finished).notes,
+              testing::Contains("cuda.fp8 is OWN, but products in FP8 were measured with AUTO"));
+}
+
 TEST_F(GpuProfileTest, WhatAProfileLacksOrHasWrongIsNamed) {
   const auto with = [](std::string_view from, std::string_view to) {
     std::string text = kGpu;
