@@ -1,6 +1,7 @@
 #include "topologies/catalogue.h"
 
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -18,8 +19,20 @@
 namespace twofold {
 namespace {
 
+// Whether a number has one digit behind the point at most.
+bool IsOneDigit(double x) { return std::round(10 * x) / 10 == x; }
+
+absl::Status CheckCapability(const cluster::Device& d) {
+  const double capability = d.compute_capability();
+  if (!d.has_compute_capability() || (capability >= 1 && capability < 30 && IsOneDigit(capability)))
+    return absl::OkStatus();
+  return InvalidArgument("device.compute_capability: ", capability,
+                         " is none of NVIDIA's; use the GPU's, such as 8.0 or 9.0, or leave it out for other devices");
+}
+
 absl::Status CheckDevice(const cluster::Device& d) {
   Checks checks;
+  checks << CheckCapability(d);
   if (d.kind() == cluster::Device::GPU_DEVICE) {
     checks << CheckPositive("device.memory_bytes", static_cast<double>(d.memory_bytes()))
            << CheckPositive("device.memory_bytes_per_second", d.memory_bytes_per_second())

@@ -124,6 +124,7 @@ cluster::Device Measured(cluster::Device device, const profile::Profile& profile
         std::min(gpu.to_device().bytes_per_second(), gpu.to_host().bytes_per_second()) * 1e-9);
     device.set_host_link_us(std::max(gpu.to_device().latency().seconds(), gpu.to_host().latency().seconds()) * 1e6);
   }
+  if (gpu.has_compute_capability()) device.set_compute_capability(gpu.compute_capability());
   device.clear_kernels();
   device.clear_laws();
   return device;
@@ -196,15 +197,37 @@ absl::StatusOr<Costs> FindCosts(const cluster::Cluster& c, const CostsAsked& ask
 
 namespace {
 
-// The catalogue's devices that have the law.
-std::string DevicesWith(std::string_view dtype) {
+// The names of the catalogue's devices for which holds(device).
+template <class Holds>
+std::string DevicesThat(Holds&& holds) {
   std::string names;
   for (const std::string& name : ListDevices()) {
     const absl::StatusOr<cluster::Device> device = FindDevice(name);
-    if (device.ok() && ProductLawOf(device->laws(), dtype) != nullptr)
-      StrAppend(&names, names.empty() ? "" : ", ", name);
+    if (device.ok() && holds(*device)) StrAppend(&names, names.empty() ? "" : ", ", name);
   }
   return names;
+}
+
+std::string CapabilityText(double capability) { return absl::StrFormat("%.1f", capability); }
+
+// Whether a profile measured products in FP8 and the rounding of their operands.
+bool MeasuresFp8(const profile::Profile& profile, bool blocks) {
+  const auto has = [&](std::string_view name) {
+    return std::any_of(profile.kernels().begin(), profile.kernels().end(),
+                       [name](const profile::Kernel& kernel) { return kernel.name() == name; });
+  };
+  return blocks ? has("matmul_fp8_block_nt") && has("quantise_fp8_blocks")
+                : has("matmul_fp8_nt") && has("quantise_fp8");
+}
+
+std::string WhyFp8IsNotKnown(const Costs& costs) {
+  if (costs.profile.kernels_size() > 0)
+    return "which has only what a profile measured, and that has no FP8 (`twofold calibrate --device=cuda` measures "
+           "it)";
+  constexpr double kFirst = 8.9;
+  if (!costs.device.has_compute_capability() || costs.device.compute_capability() >= kFirst) return "which has none";
+  return StrCat("of compute capability ", CapabilityText(costs.device.compute_capability()), ", and FP8 begins with ",
+                CapabilityText(kFirst));
 }
 
 }  // namespace
@@ -212,14 +235,31 @@ std::string DevicesWith(std::string_view dtype) {
 absl::Status CheckFp8(const spec::Precision& precision, const Costs& costs, std::string_view field) {
   if (precision.matmul() != spec::Precision::FP8 || costs.device.kind() != cluster::Device::GPU_DEVICE)
     return absl::OkStatus();
-  const std::string_view dtype = precision.fp8().scaling() == spec::Fp8::BLOCK ? "fp8_block" : "fp8";
-  if (costs.profile.kernels_size() == 0 && ProductLawOf(costs.device.laws(), dtype) != nullptr) return absl::OkStatus();
+  const bool blocks = precision.fp8().scaling() == spec::Fp8::BLOCK;
+  const std::string_view dtype = blocks ? "fp8_block" : "fp8";
+  const auto has_law = [dtype](const cluster::Device& d) { return ProductLawOf(d.laws(), dtype) != nullptr; };
+  if (costs.profile.kernels_size() == 0 && has_law(costs.device)) return absl::OkStatus();
+  if (MeasuresFp8(costs.profile, blocks)) return absl::OkStatus();
   return InvalidArgument("train.precision.matmul: FP8 with scaling ",
                          spec::Fp8::Scaling_Name(precision.fp8().scaling()),
                          " needs a GPU with FP8 whose rate is known (products of dtype \"", dtype,
-                         "\" in device.laws), but ", field, " has ", costs.device.name(), ", which has ",
-                         costs.profile.kernels_size() > 0 ? "only what a profile measured" : "none",
-                         "; use a cluster of ", DevicesWith(dtype), ", or matmul: AS_PARAMETER");
+                         "\" in device.laws), but ", field, " has ", costs.device.name(), ", ", WhyFp8IsNotKnown(costs),
+                         "; use a cluster of ", DevicesThat(has_law), ", or matmul: AS_PARAMETER");
+}
+
+absl::Status CheckHopperAttention(const spec::Spec& spec, const Costs& costs) {
+  constexpr double kHopper = 9.0;
+  const cluster::Device& device = costs.device;
+  if (spec.device() != spec::CUDA || spec.cuda().attention() != spec::Cuda::HOPPER ||
+      device.compute_capability() == kHopper) {
+    return absl::OkStatus();
+  }
+  return InvalidArgument("cuda.attention: HOPPER needs GPUs of compute capability ", CapabilityText(kHopper),
+                         ", but fabric.simulated.cluster has ", device.name(),
+                         device.has_compute_capability() ? StrCat(" of ", CapabilityText(device.compute_capability()))
+                                                         : ", of which none is known (device.compute_capability)",
+                         "; use AUTO or OWN, or a cluster of ",
+                         DevicesThat([](const cluster::Device& d) { return d.compute_capability() == kHopper; }));
 }
 
 absl::StatusOr<Costs> FindCosts(const spec::Emulated& emulated) {

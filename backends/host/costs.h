@@ -51,9 +51,11 @@ struct CostsAsked {
 // If the profile is a GPU's, its figures replace the device's. Refuses a profile of another kind of device than the
 // cluster's.
 absl::StatusOr<Costs> FindCosts(const cluster::Cluster& cluster, const CostsAsked& asked);
-// Refuses `device` if the spec asks for FP8 products, it is a GPU, and nothing says how long they take on it: GPUs
-// without FP8 do not have such figures. `field`: what names the device's cluster.
+// Refuses the device if the spec asks for FP8 products, it is a GPU, and nothing says how long they take on it: neither
+// a law nor a profile that measured them. `field`: what names the device's cluster.
 absl::Status CheckFp8(const spec::Precision& precision, const Costs& costs, std::string_view field);
+// Refuses `device: CUDA` with cuda.attention: HOPPER on devices that cannot run that kernel, as the GPU itself would.
+absl::Status CheckHopperAttention(const spec::Spec& spec, const Costs& costs);
 // The costs of an emulated device. Refuses an unknown cluster or profile.
 absl::StatusOr<Costs> FindCosts(const spec::Emulated& emulated);
 

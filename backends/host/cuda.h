@@ -27,6 +27,7 @@ struct GpuFigures {
   std::string software;  // versions
   int64_t memory_bytes = 0, multiprocessors = 0, l2_bytes = 0;
   double clock_hz = 0;  // maximum; 0 if unknown
+  double compute_capability = 0;
 };
 GpuFigures FiguresOfGpu(int gpu);
 // The GPU vendor's libraries that this process has loaded, with versions.
@@ -37,7 +38,7 @@ Bytes FreeMemoryOf(int gpu);  // creates the process's context on the GPU, which
 struct CudaChoice {
   std::vector<int> gpus;  // local rank r uses gpus[r % gpus.size()]
   bool tf32 = false, time_algorithms = false, graphs = false;
-  bool fp8 = false;  // products
+  bool fp8 = false, own_fp8 = false;  // products; by our own kernels alone
   spec::Cuda::Attention attention = spec::Cuda::AUTO;
   int Of(int local_rank) const { return gpus[static_cast<size_t>(local_rank) % gpus.size()]; }
   int RanksOn(int gpu, int local_ranks) const;

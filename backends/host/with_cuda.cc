@@ -67,7 +67,8 @@ GpuFigures FiguresOfGpu(int gpu) {
           .memory_bytes = facts.memory_bytes,
           .multiprocessors = facts.multiprocessors,
           .l2_bytes = facts.l2_bytes,
-          .clock_hz = facts.clock_hz};
+          .clock_hz = facts.clock_hz,
+          .compute_capability = facts.compute_capability};
 }
 Bytes FreeMemoryOf(int gpu) { return MemoryOf(gpu).free; }
 
@@ -78,6 +79,7 @@ absl::StatusOr<CudaChoice> ChooseCuda(const spec::Spec& spec) {
                     .time_algorithms = spec.cuda().time_algorithms(),
                     .graphs = spec.cuda().graphs(),
                     .fp8 = spec.train().precision().matmul() == spec::Precision::FP8,
+                    .own_fp8 = spec.cuda().fp8() == spec::Cuda::Fp8::OWN,
                     .attention = spec.cuda().attention()};
   if (const std::string why = choice.attention == spec::Cuda::CUDNN ? WhyNoCudnnAttention() : ""; !why.empty()) {
     return FailedPrecondition("cuda.attention: CUDNN is not available: ", why, "; use AUTO or OWN");
@@ -119,13 +121,14 @@ CudaRank NewCudaDevice(CachingAllocator& allocator, CachingAllocator& host, cons
                                              CudaDevice::Options{.tf32 = choice.tf32,
                                                                  .attention = KernelsOf(choice.attention),
                                                                  .time_algorithms = choice.time_algorithms,
+                                                                 .own_fp8 = choice.own_fp8,
                                                                  .graphs = choice.graphs});
   device->SetObserver(std::move(observers.operation));
   device->SetTransferObserver(std::move(observers.transfer));
   device->SetWaitObserver(std::move(observers.wait));
   if (const std::string why = choice.fp8 ? WhyFp8IsWidened(gpu) : ""; !why.empty() && observers.note)
     observers.note(
-        StrCat("FP8 products: codes are widened to F16, which is exact, but no faster than F16 (", why, ")"));
+        StrCat("FP8 products: our own kernels widen codes to F16, which is exact, but no faster than F16 (", why, ")"));
   device->SetNote(std::move(observers.note));
   CudaDevice* raw = device.get();
   return {std::move(device), [raw] { raw->TellObserved(); }};

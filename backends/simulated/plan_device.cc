@@ -111,6 +111,30 @@ void NoteTrainingRate(const cluster::Device& device, SimulationPlan& plan) {
           : "as of products alone; laws { training_tflops: ... } says what a training reached"));
 }
 
+// Whose kernels of products in FP8 are predicted.
+void NoteFp8(const spec::Spec& spec, const host::Costs& costs, SimulationPlan& plan) {
+  if (spec.train().precision().matmul() != spec::Precision::FP8 || costs.device.kind() != cluster::Device::GPU_DEVICE) {
+    return;
+  }
+  if (costs.profile.kernels_size() > 0) {
+    if (spec.device() == spec::CUDA && spec.cuda().fp8() != spec::Cuda::Fp8::AUTO) {
+      plan.notes.push_back(StrCat("cuda.fp8 is ", spec::Cuda::Fp8::Kernels_Name(spec.cuda().fp8()),
+                                  ", but products in FP8 were measured with AUTO"));
+    }
+    return;
+  }
+  const char* const own =
+      spec.cuda().fp8() == spec::Cuda::Fp8::OWN
+          ? "with cuda.fp8: OWN device CUDA runs its own kernels, which need none and have not been timed"
+          : "where cuBLASLt needs such copies, device CUDA runs its own kernels, which need none and have not been "
+            "timed";
+  plan.notes.push_back(StrCat(
+      "products in FP8 take the time of the device's FP8 law, and rounding their operands that of its bytes; the law "
+      "is of NVIDIA's libraries, whose copies in another layout for the two backward products, which GPUs before "
+      "Blackwell need, are not modelled; ",
+      own, "; MFU counts the peak of train.precision.parameter"));
+}
+
 // How far devices of this type differ in speed.
 absl::Status SetSpeeds(const spec::Simulated& simulated, const cluster::Device& device, SimulationPlan& plan) {
   const double spread = device.speed_spread();
@@ -182,6 +206,7 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
                            "\" computes on CPUs, but device is CUDA; use a cluster of GPUs (",
                            "`twofold list clusters`), or device: CPU");
   }
+  if (const absl::Status s = host::CheckHopperAttention(spec, *costs); !s.ok()) return s;
   const host::MemoryRules memory = host::MemoryRulesOf(spec, costs->device);
   plan.device_memory = memory.device;
   plan.host_memory = memory.host;
@@ -205,8 +230,7 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
   SetGraphs(spec, plan);
   if (plan.machine.gpu && spec.device() == spec::CUDA && spec.cuda().attention() == spec::Cuda::HOPPER) {
     plan.notes.push_back(
-        "cuda.attention: HOPPER needs GPUs of compute capability 9.0 (H100, H200); attention is predicted as with "
-        "AUTO, since that kernel has not been timed");
+        "cuda.attention: HOPPER is predicted to take the time of AUTO, since that kernel has not been timed");
   }
   if (absl::Status s = SetSpeeds(spec.fabric().simulated(), costs->device, plan); !s.ok()) return s;
   if (plan.machine.gpu && costs->profile.has_gpu()) SetGpu(spec, c, costs->profile.gpu(), plan);
@@ -219,19 +243,7 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
     }
   }
   plan.notes.insert(plan.notes.end(), costs->notes.begin(), costs->notes.end());
-  if (spec.train().precision().matmul() == spec::Precision::FP8 &&
-      costs->device.kind() == cluster::Device::GPU_DEVICE) {
-    plan.notes.push_back(
-        "products in FP8 take the time of the device's FP8 law, and rounding their operands that of its bytes; the law "
-        "is of NVIDIA's libraries, whose copies in another layout for the two backward products, which GPUs before "
-        "Blackwell need, are not modelled; device CUDA's own kernels need none and have not been timed; MFU counts the "
-        "peak of train.precision.parameter");
-    if (spec.framework() != spec::TWOFOLD && spec.parallel().sequence_parallel())
-      plan.notes.push_back(
-          "ranks along tp gather rows before they round them to FP8, but Transformer Engine gathers the codes: its "
-          "steps "
-          "were predicted 4 to 7 % too long with tp 2, 9 to 23 % with 4, and more than 40 % with 8");
-  }
+  NoteFp8(spec, *costs, plan);
   if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) plan.notes.push_back(costs->DescribeHostLink());
   plan.host_link = costs->host_link();
   plan.costs = costs->Make();

@@ -158,7 +158,8 @@ GpuFacts FactsOfGpu(int gpu) {
           .memory_bytes = static_cast<int64_t>(properties.totalGlobalMem),
           .multiprocessors = properties.multiProcessorCount,
           .l2_bytes = properties.l2CacheSize,
-          .clock_hz = 1e3 * kilohertz};
+          .clock_hz = 1e3 * kilohertz,
+          .compute_capability = (10 * properties.major + properties.minor) / 10.0};
 }
 
 std::vector<std::string> GpuLibraries() { return cuda::LibraryVersions(); }
@@ -179,7 +180,10 @@ class CudaDevice::Implementation {
       : streams(std::make_shared<cuda::StreamsOfDevice>(rank, gpu)),
         compute((cuda::MakeCurrent(gpu), streams), CudaStream::Waits::kTimed),
         multiprocessors(Attribute(cudaDevAttrMultiProcessorCount, gpu)),
-        libraries({.tf32 = options.tf32, .time_algorithms = options.time_algorithms, .attention = options.attention}),
+        libraries({.tf32 = options.tf32,
+                   .time_algorithms = options.time_algorithms,
+                   .attention = options.attention,
+                   .own_fp8 = options.own_fp8}),
         item(sizeof(double)) {}
   // the stream may still read members that are destroyed first
   ~Implementation() { cudaStreamSynchronize(compute.raw()); }
@@ -384,6 +388,7 @@ void CudaDevice::SetWaitObserver(WaitObserver observer) {
 void CudaDevice::SetNote(std::function<void(std::string note)> note) {
   implementation_->libraries.attentions().SetNote(note);
   implementation_->libraries.convolutions().SetNote(note);
+  implementation_->libraries.fp8().SetNote(note);
   implementation_->note = std::move(note);
 }
 

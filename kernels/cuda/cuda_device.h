@@ -39,7 +39,8 @@ GpuMemory MemoryOf(int gpu);
 struct GpuFacts {
   std::string name, software, sizes;
   int64_t memory_bytes, multiprocessors, l2_bytes;
-  double clock_hz;  // maximum clock of its multiprocessors; 0 if unknown
+  double clock_hz;            // maximum clock of its multiprocessors; 0 if unknown
+  double compute_capability;  // 9.0
 };
 GpuFacts FactsOfGpu(int gpu);
 // The NVIDIA libraries of this build, as loaded: "cuBLASLt 13.0.2", "cuDNN 9.19.0"; or why one is missing.
@@ -59,6 +60,7 @@ class CudaDevice : public Device {
     bool tf32 = false;  // f32 products use 10 bits of their operands' mantissas
     cuda::AttentionKernels attention = cuda::AttentionKernels::kAuto;
     bool time_algorithms = false;  // products use the fastest algorithm that cuBLASLt suggests instead of the first
+    bool own_fp8 = false;          // products in FP8 run on our own kernels alone
     bool graphs = false;  // operations of the compute stream that repeat are launched by CUDA graphs (graphs.h)
   };
   // Throws cuda::CudaError; also if the GPU cannot do what the options request.
@@ -94,7 +96,7 @@ class CudaDevice : public Device {
   using WaitObserver = std::function<Observed()>;
   void SetWaitObserver(WaitObserver observer);
   // `note` is called while operations are launched, with messages for readers of their results: whose kernels attention
-  // ran on.
+  // and products in FP8 ran on.
   void SetNote(std::function<void(std::string note)> note);
   // What graphs have launched so far. All 0 without Options::graphs.
   struct GraphCounts {

@@ -5,7 +5,10 @@
 
 namespace twofold::cuda {
 
-// The operation, with its epilogue. Needs no workspace. REQUIRES: o.fp8()
+// The operation, with its epilogue, by our own kernels. Needs no workspace. REQUIRES: o.fp8()
 void MultiplyFp8(const ops::MatMul& o, const Context& c);
+// The same by cuBLASLt, with the epilogue as a kernel of its own. Returns false, having done nothing, if our own
+// kernels are to compute it: fp8_choice.h.
+bool MultiplyFp8ByLibrary(const ops::MatMul& o, const Context& c);
 
 }  // namespace twofold::cuda

@@ -16,13 +16,14 @@ namespace {
 
 constexpr int kTimedRuns = 5;
 
-cudaDataType_t TypeOf(DType type) {
-  switch (type) {
+cudaDataType_t TypeOf(const LibraryMatrix& m) {
+  switch (m.type) {
     case DType::kF64: return CUDA_R_64F;
     case DType::kF32: return CUDA_R_32F;
     case DType::kBF16: return CUDA_R_16BF;
     case DType::kF16: return CUDA_R_16F;
-    default: TWOFOLD_CHECK(false, "the type is a float type");
+    case DType::kU8: return m.format == ops::Fp8Format::kE4M3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2;
+    default: TWOFOLD_CHECK(false, "the type is a float type, or codes");
   }
 }
 
@@ -38,8 +39,9 @@ cublasLtEpilogue_t EpilogueOf(const LibraryProduct& p) {
 
 std::string NameOf(const LibraryProduct& p) {
   const int64_t m = p.d.rows, n = p.d.columns, k = p.inner();
-  return StrCat("product of ", n, " x ", k, " and ", k, " x ", m, " ", std::string(DTypeName(p.a.type)), " into ",
-                std::string(DTypeName(p.d.type)), p.batch > 1 ? StrCat(", ", p.batch, " at once") : "",
+  return StrCat("product of ", n, " x ", k, " and ", k, " x ", m, " ",
+                p.fp8() ? "FP8" : std::string(DTypeName(p.a.type)), " into ", std::string(DTypeName(p.d.type)),
+                p.batch > 1 ? StrCat(", ", p.batch, " at once") : "",
                 p.epilogue != ops::MatMul::kNone ? " with GELU" : "");
 }
 
@@ -56,6 +58,7 @@ class Multiplication {
     Set(CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     Set(CUBLASLT_MATMUL_DESC_EPILOGUE, EpilogueOf(p));
     if (p.epilogue != ops::MatMul::kNone) Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.d.leading);
+    SetScaleModes(p);
     Describe(p.a, p.batch, a_);
     Describe(p.b, p.batch, b_);
     Describe(p.d, p.batch, d_);
@@ -70,6 +73,10 @@ class Multiplication {
   Multiplication& operator=(const Multiplication&) = delete;
 
   void SetBias(const void* bias) { Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
+  void SetScales(const float* a, const float* b) {
+    Set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, a);
+    Set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, b);
+  }
   void SetAux(void* aux) { Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux); }
 
   // Queries the heuristic until it has an acceptable candidate. Throws CudaError if it has none.
@@ -140,9 +147,20 @@ class Multiplication {
   void Set(cublasLtMatmulDescAttributes_t what, T value) {
     Check(lt_.MatmulDescSetAttribute(product_, what, &value, sizeof value));
   }
+  void SetScaleModes(const LibraryProduct& p) {
+    if (p.a.scales == LibraryScales::kOne && p.b.scales == LibraryScales::kOne) return;  // the default
+#if CUBLAS_VERSION >= 120900                                                             // kCublasWithFp8Blocks
+    constexpr int32_t kModes[] = {CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F, CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F,
+                                  CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F};
+    Set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, kModes[static_cast<int>(p.a.scales)]);
+    Set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, kModes[static_cast<int>(p.b.scales)]);
+#else
+    throw CudaError("cuBLASLt: this build's headers know no scales of blocks");
+#endif
+  }
   void Describe(const LibraryMatrix& m, int64_t batch, cublasLtMatrixLayout_t& layout) {
-    Check(lt_.MatrixLayoutCreate(&layout, TypeOf(m.type), static_cast<uint64_t>(m.rows),
-                                 static_cast<uint64_t>(m.columns), m.leading));
+    Check(lt_.MatrixLayoutCreate(&layout, TypeOf(m), static_cast<uint64_t>(m.rows), static_cast<uint64_t>(m.columns),
+                                 m.leading));
     if (batch == 1) return;
     const auto count = static_cast<int32_t>(batch);
     Check(lt_.MatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count));
@@ -207,13 +225,15 @@ struct Libraries::Handles {
   cublasLtHandle_t handle = nullptr;
   std::map<AlgorithmKey, Multiplication> products;
   bool fuses = CapabilityOfCurrentGpu().major >= 9;
-  std::set<AlgorithmKey> unsupported;  // products with epilogues
+  std::set<AlgorithmKey> unsupported;          // products with epilogues
+  std::map<AlgorithmKey, std::string> no_fp8;  // and why not
 };
 
 Libraries::Libraries(const Options& options)
     : handles_(new Handles{.options = options}),
       convolutions_(options.tf32),
-      attentions_(options.attention, options.time_algorithms) {
+      attentions_(options.attention, options.time_algorithms),
+      fp8_(options.own_fp8, CapabilityOfCurrentGpu(), handles_->lt.GetVersion()) {
   handles_->lt.Check(handles_->lt.Create(&handles_->handle), "creating its handle");
 }
 
@@ -240,6 +260,7 @@ void Libraries::Multiply(const LibraryProduct& p, const Operands& on, cudaStream
   Multiplication& product = found->second;
   if (p.bias) product.SetBias(on.bias);
   if (on.aux != nullptr) product.SetAux(on.aux);
+  if (p.fp8()) product.SetScales(on.a_scales, on.b_scales);
   // Candidates are timed only if the output is overwritten and not added to, so that running them has no effect on
   // results.
   const bool time_now = h.options.time_algorithms && p.beta == 0 && !product.timed();
@@ -265,6 +286,15 @@ bool Libraries::MultiplyFused(const LibraryProduct& p, const Operands& on, cudaS
   if (WhyNot([&] { Multiply(p, on, stream); }, stream).empty()) return true;
   h.unsupported.insert(key);
   return false;
+}
+
+std::string Libraries::MultiplyFp8(const LibraryProduct& p, const Operands& on, cudaStream_t stream) {
+  Handles& h = *handles_;
+  const AlgorithmKey key = KeyOf(p, on.a, on.b, on.d, on.workspace_bytes);
+  if (const auto found = h.no_fp8.find(key); found != h.no_fp8.end()) return found->second;
+  std::string why = WhyNot([&] { Multiply(p, on, stream); }, stream);
+  if (!why.empty()) h.no_fp8.emplace(key, why);
+  return why;
 }
 
 }  // namespace twofold::cuda

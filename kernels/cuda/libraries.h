@@ -20,6 +20,7 @@
 
 #include "kernels/cuda/attentions.h"
 #include "kernels/cuda/convolutions.h"
+#include "kernels/cuda/fp8_choice.h"
 #include "kernels/cuda/product.h"
 
 namespace twofold::cuda {
@@ -36,18 +37,20 @@ class Libraries {
     // cuDNN engines without a fixed order (attentions.h).
     bool time_algorithms = false;
     AttentionKernels attention = AttentionKernels::kAuto;
+    bool own_fp8 = false;  // products of FP8 operands are never asked for
   };
   explicit Libraries(const Options& options);  // for the current GPU; throws CudaError
   Libraries() : Libraries(Options()) {}
   ~Libraries();
 
   // Addresses in the GPU's memory. `workspace` is aligned to 512 bytes. bias: null unless p.bias; aux: null unless p
-  // has an epilogue; both aligned to 16 bytes.
+  // has an epilogue; both aligned to 16 bytes. Scales: of FP8 operands, else null.
   struct Operands {
     const void *a, *b, *bias;
     void *d, *aux = nullptr;
     std::byte* workspace;
     size_t workspace_bytes;
+    const float *a_scales = nullptr, *b_scales = nullptr;
   };
   // Throws if there is no algorithm for it.
   void Multiply(const LibraryProduct& p, const Operands& on, cudaStream_t stream);
@@ -55,6 +58,10 @@ class Libraries {
   // be slower. It is used from compute capability 9 on: before, kernels with such epilogues are slower than two
   // kernels.
   bool MultiplyFused(const LibraryProduct& p, const Operands& on, cudaStream_t stream);
+  // A product of FP8 operands, without fast accumulation: the library promotes the tensor cores' sums to F32 from time
+  // to time. Returns "", or why the library cannot do it, having done nothing then.
+  std::string MultiplyFp8(const LibraryProduct& p, const Operands& on, cudaStream_t stream);
+  Fp8Choice& fp8() { return fp8_; }
 
   Convolutions& convolutions() { return convolutions_; }
   Attentions& attentions() { return attentions_; }
@@ -64,6 +71,7 @@ class Libraries {
   const std::unique_ptr<Handles> handles_;
   Convolutions convolutions_;
   Attentions attentions_;
+  Fp8Choice fp8_;
 };
 
 // The loaded libraries: "cuBLASLt 13.0.2", "cuDNN 9.19.0", or why one is missing.

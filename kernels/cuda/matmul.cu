@@ -99,7 +99,10 @@ void ComputeWithEpilogue(const ops::MatMul& o, const Context& c) {
 }  // namespace
 
 void Compute(const ops::MatMul& o, const Context& c) {
-  if (o.fp8()) return MultiplyFp8(o, c);
+  if (o.fp8()) {
+    if (!MultiplyFp8ByLibrary(o, c)) MultiplyFp8(o, c);
+    return;
+  }
   if (o.epilogue != ops::MatMul::kNone) return ComputeWithEpilogue(o, c);
   const int64_t m = o.out.dim(0), n = o.out.dim(1);
   const OutMatrices where = {.stride = n, .heads = 1, .rows = m, .columns = n};

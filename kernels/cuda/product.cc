@@ -12,6 +12,16 @@ LibraryMatrix Transposed(DType type, int64_t rows, int64_t columns, int64_t stri
   return {.type = type, .rows = columns, .columns = rows, .leading = std::max<int64_t>(stride, 1)};
 }
 
+LibraryScales ScalesOf(ops::Fp8Blocks blocks) {
+  if (blocks == ops::Fp8Blocks::kTensor) return LibraryScales::kOne;
+  return blocks == ops::Fp8Blocks::kSquare ? LibraryScales::kSquares : LibraryScales::kInnerBlocks;
+}
+LibraryMatrix Operand(const Tensor& t, const ops::Fp8Scaling& scaling) {
+  LibraryMatrix matrix = Transposed(t.dtype(), t.dim(0), t.dim(1), t.dim(1));
+  if (!scaling.empty()) matrix.format = scaling.format, matrix.scales = ScalesOf(scaling.blocks);
+  return matrix;
+}
+
 // The distance between an operand's matrices of two heads that differ by `heads`, a multiple or a divisor of its group.
 int64_t Step(const ops::Matrices& m, int64_t heads) { return heads % m.group == 0 ? heads / m.group * m.head : 0; }
 
@@ -52,8 +62,8 @@ std::vector<Loop> Merged(const std::vector<Loop>& loops) {
 
 ProductPlan PlanOf(const ops::MatMul& o, bool copy, bool bias, bool epilogue) {
   const DType wide = ops::AccumulationType(o.a.dtype());
-  return {.product = {.a = Transposed(o.b.dtype(), o.b.dim(0), o.b.dim(1), o.b.dim(1)),
-                      .b = Transposed(o.a.dtype(), o.a.dim(0), o.a.dim(1), o.a.dim(1)),
+  return {.product = {.a = Operand(o.b, o.b_scaling),
+                      .b = Operand(o.a, o.a_scaling),
                       .d = Transposed(copy ? wide : o.out.dtype(), o.out.dim(0), o.out.dim(1), o.out.dim(1)),
                       .transpose_a = o.transpose_b,
                       .transpose_b = o.transpose_a,

@@ -12,10 +12,15 @@
 
 namespace twofold::cuda {
 
+// Which elements of FP8 codes [inner, outer] share a scale, and how the scales lie: see ops::rules::Fp8ScaleCopies.
+enum class LibraryScales : uint8_t { kOne, kInnerBlocks, kSquares };
+
 // rows x columns, with columns `leading` elements apart; matrix i of a batch begins at i * batch_stride elements.
 struct LibraryMatrix {
-  DType type;
+  DType type;  // U8: FP8 codes
   int64_t rows, columns, leading, batch_stride = 0;
+  ops::Fp8Format format = ops::Fp8Format::kE4M3;  // of codes
+  LibraryScales scales = LibraryScales::kOne;
   friend auto operator<=>(const LibraryMatrix&, const LibraryMatrix&) = default;
 };
 
@@ -31,6 +36,7 @@ struct LibraryProduct {
   double alpha = 1, beta = 0;
   friend auto operator<=>(const LibraryProduct&, const LibraryProduct&) = default;
   int64_t inner() const { return transpose_a ? a.rows : a.columns; }
+  bool fp8() const { return a.type == DType::kU8; }
 };
 
 // Products that differ only in the addresses of their matrices: what an operation requests from the library. Loops are

@@ -103,6 +103,12 @@ INSTANTIATE_TEST_SUITE_P(Variants, OtherMemory, ::testing::ValuesIn(test::kTinyV
 
 using CudaMemoryTest = GpuTest;
 
+// Forward's products are cuBLASLt's on an H100, with copies of the scales in the workspace.
+TEST_F(CudaMemoryTest, OfProductsInFp8WithBlocksOfScalesIsAsPredicted) {
+  ExpectPredicted(StrCat("model { gpt { layers: 2 hidden: 128 heads: 4 vocab: 257 sequence: 16 } }\n",
+                         "train { steps: 3 micro_batch: 1 global_batch: 2 ", kFp8Block, " }\n"));
+}
+
 TEST_F(CudaMemoryTest, OfExpertsIsAsPredicted) {
   ExpectPredicted(
       StrCat("model { moe { llama { layers: 2 hidden: 16 heads: 4 kv_heads: 2 ffn: 24 vocab: 257 sequence: 8 } "

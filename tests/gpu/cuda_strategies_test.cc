@@ -121,6 +121,31 @@ TEST_F(CudaStrategies, HopperAttentionTrainsAsTheOtherKernelsDo) {
   }
 }
 
+// Sums of forward are 128 and 256 terms, which cuBLASLt takes with both scalings. Losses, and the memory to the byte,
+// are those of our own kernels.
+TEST_F(CudaStrategies, ProductsInFp8OfTheLibraryTrainAsOurOwnDo) {
+  constexpr char kWide[] = "model { llama { layers: 1 hidden: 128 heads: 2 kv_heads: 1 ffn: 256 sequence: 16 } }\n";
+  for (const std::string scaling : {"CURRENT", "BLOCK"}) {
+    SCOPED_TRACE(scaling);
+    const std::string precision =
+        StrCat("precision { parameter: BF16 reduce: F32 matmul: FP8 fp8 { scaling: ", scaling, " } }");
+    const std::string text = OnGpu(Text({"", kWide, "dp: 2 sharding: ZERO_2", precision.c_str()}));
+    const auto got = test::RunText(text), own = test::RunText(StrCat(text, "cuda { fp8: OWN }\n"));
+    ASSERT_EQ(got.size(), 2u);
+    const std::string kernel = scaling == "BLOCK" ? "matmul_fp8_block_" : "matmul_fp8_";
+    for (size_t r = 0; r < got.size(); ++r) {
+#ifdef TWOFOLD_EMULATED_CUDA  // as on an H100
+      EXPECT_THAT(got[r].notes(), Contains(StrCat(kernel, "nt: cuBLASLt's kernels")));
+      EXPECT_THAT(got[r].notes(), Contains(StartsWith(StrCat(kernel, "tn: own kernels (cuBLASLt has "))));
+#endif
+      EXPECT_THAT(own[r].notes(), Contains(StrCat(kernel, "nt: own kernels (cuda.fp8: OWN)")));
+      ExpectNear(Losses(got[r]), Losses(own[r]), kBf16, static_cast<int>(r));
+      EXPECT_EQ(got[r].memory().peak_bytes(), own[r].memory().peak_bytes());
+      EXPECT_EQ(got[r].memory().reserved_bytes(), own[r].memory().reserved_bytes());
+    }
+  }
+}
+
 // A checkpoint knows nothing of the device that wrote it: the second half of a run elsewhere has the losses of one that
 // stayed.
 TEST_F(CudaStrategies, CheckpointsMoveBetweenDevices) {

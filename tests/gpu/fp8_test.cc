@@ -1,6 +1,9 @@
 // FP8 on a GPU against the CPU: codes and scales to the bit, and products, to the bit where every sum is exact.
 #include <cstdlib>
+#include <string>
+#include <vector>
 
+#include "gmock/gmock.h"
 #include "kernels/cuda/cuda_device.h"
 #include "tests/gpu/against_cpu.h"
 #include "tests/unit/kernels/lab.h"
@@ -15,10 +18,14 @@ constexpr Fp8Blocks kBlocks[] = {Fp8Blocks::kTensor, Fp8Blocks::kRow, Fp8Blocks:
 constexpr DType kNarrow[] = {DType::kF32, DType::kBF16, DType::kF16};
 
 struct Gpu {
+  explicit Gpu(const CudaDevice::Options& options = {}) : device(allocator, host, 0, 0, options) {
+    device.SetNote([this](std::string note) { notes.push_back(std::move(note)); });
+  }
   cuda::GpuSource source{0};
   cuda::PinnedSource host_source{0};
   CachingAllocator allocator{source, 0}, host{host_source, 0, "host memory"};
-  CudaDevice device{allocator, host, 0, 0};
+  std::vector<std::string> notes;
+  CudaDevice device;
 };
 Gpu& TheGpu() {
   static Gpu& gpu = *new Gpu;  // never destroyed: libraries may end before
@@ -34,7 +41,8 @@ struct Twin {
 // Tensors begin `offset` elements into their buffers, on both devices.
 class Pair {
  public:
-  explicit Pair(int64_t offset) : lab(1, offset), offset_(offset) {}
+  explicit Pair(int64_t offset, CudaDevice* runs = nullptr)
+      : lab(1, offset), offset_(offset), runs_(runs != nullptr ? *runs : TheGpu().device) {}
   Twin On(const Tensor& cpu) {
     Twin twin{cpu, TheGpu()
                        .device.NewTensor(Shape{cpu.numel() + offset_}, cpu.dtype(), Category::kOther)
@@ -58,16 +66,19 @@ class Pair {
     const ops::Op op = build([](const Twin& t) { return t.gpu; });
     const int64_t workspace = ops::Workspace(op, DeviceKind::kCuda, 1).value();
     if (workspace > 0) {  // it will be this block of memory: it is poisoned
-      Tensor t = TheGpu().device.NewTensor({workspace}, DType::kU8, Category::kOther);
-      TheGpu().device.Upload(t, [](std::span<std::byte> to) { std::memset(to.data(), 0xff, to.size()); });
+      Tensor t = runs_.NewTensor({workspace}, DType::kU8, Category::kOther);
+      runs_.Upload(t, [](std::span<std::byte> to) { std::memset(to.data(), 0xff, to.size()); });
     }
-    TheGpu().device.Launch(TheGpu().device.compute(), op);
+    TheGpu().device.compute().Synchronize();  // the operands, if it is another stream
+    runs_.Launch(runs_.compute(), op);
+    runs_.compute().Synchronize();
   }
 
   Lab lab;
 
  private:
   int64_t offset_;
+  CudaDevice& runs_;  // operations; it shares the GPU, and so the addresses, with the one that holds the tensors
 };
 
 struct Quantised {
@@ -372,6 +383,97 @@ TEST_F(Fp8OnGpu, EpiloguesAreThoseOfTheCpu) {
         if (epilogue == ops::MatMul::kGelu) ExpectClose(got.aux, 8, both + OfSums());
       }
     }
+  }
+}
+
+// ---- Those that cuBLASLt is asked for ----
+
+constexpr Options kForward[] = {
+    {.m = 16, .n = 16, .k = 16},
+    {.m = 48, .n = 144, .k = 272, .format_a = Fp8Format::kE5M2},
+    {.m = 16, .n = 272, .k = 128, .blocks_a = Fp8Blocks::kRow, .blocks_b = Fp8Blocks::kSquare},
+    {.m = 144, .n = 48, .k = 5 * 128, .blocks_a = Fp8Blocks::kRow, .blocks_b = Fp8Blocks::kSquare},
+    {.m = 272, .n = 160, .k = 4 * 128, .blocks_a = Fp8Blocks::kRow, .blocks_b = Fp8Blocks::kSquare}};
+
+// Whether there was a note of a kernel of these options, and what it said.
+std::string Told(const Gpu& gpu, std::string_view kernel) {
+  for (const std::string& note : gpu.notes) {
+    if (note.starts_with(StrCat(std::string(kernel), ": "))) return note.substr(kernel.size() + 2);
+  }
+  return "nothing";
+}
+std::string NameOf(const Options& o, std::string_view kind) {
+  return StrCat(o.blocks_a == Fp8Blocks::kTensor ? "matmul_fp8_" : "matmul_fp8_block_", std::string(kind));
+}
+// What it is on the GPU at hand; the emulation's is Hopper.
+void ExpectOfLibrary(const Gpu& gpu, std::string_view kernel) {
+#ifdef TWOFOLD_EMULATED_CUDA
+  EXPECT_EQ(Told(gpu, kernel), "cuBLASLt's kernels") << kernel;
+#else
+  EXPECT_NE(Told(gpu, kernel), "nothing") << kernel;
+#endif
+}
+
+TEST_F(Fp8OnGpu, ForwardProductsOfTheLibraryAreThoseOfTheCpu) {
+  Gpu gpu;
+  for (Options o : kForward) {
+    for (const DType out : kNarrow) {
+      for (const bool more : {false, true}) {
+        o.out = o.bias_type = out, o.bias = more, o.accumulate = more;
+        SCOPED_TRACE(o.Text());
+        gpu.notes.clear();
+        Pair pair(0, &gpu.device);
+        const Outputs got = Multiply(pair, o, Whole, 1);
+        EXPECT_TRUE(Pair::Read(got.out.gpu) == BitsOf(got.out.cpu)) << "the product differs";
+        const Outputs any = Multiply(pair, o, Uneven, 0.25);
+        ExpectClose(any.out, any.terms, OfSums());
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_F(Fp8OnGpu, NotesSayWhoseKernelsRan) {
+  for (const Options& o : kForward) {
+    SCOPED_TRACE(o.Text());
+    Gpu gpu, own({.own_fp8 = true});
+    Pair pair(0, &gpu.device), other(0, &own.device);
+    const Outputs got = Multiply(pair, o, Whole, 1), want = Multiply(other, o, Whole, 1);
+    ExpectOfLibrary(gpu, NameOf(o, "nt"));
+    EXPECT_EQ(Told(own, NameOf(o, "nt")), "own kernels (cuda.fp8: OWN)");
+    EXPECT_TRUE(Pair::Read(got.out.gpu) == Pair::Read(want.out.gpu)) << "they differ";
+  }
+  Gpu gpu;
+  Pair pair(0, &gpu.device);
+  Multiply(pair, {.m = 16, .n = 16, .k = 8}, Whole, 1);
+  EXPECT_THAT(Told(gpu, "matmul_fp8_nt"), testing::StartsWith("own kernels ("));
+#ifdef TWOFOLD_EMULATED_CUDA
+  EXPECT_THAT(Told(gpu, "matmul_fp8_nt"), testing::HasSubstr("multiples of 16"));
+  Multiply(pair, {.m = 16, .n = 16, .k = 16, .transpose_b = false}, Whole, 1);
+  EXPECT_THAT(Told(gpu, "matmul_fp8_nn"), testing::HasSubstr("other layouts than a b^T"));
+#endif
+}
+
+TEST_F(Fp8OnGpu, EpiloguesBehindTheLibraryAreThoseOfTheCpu) {
+  const auto small = [](Lab& lab, int64_t rows, int64_t columns) {
+    return ValuesOf(lab.Normal({rows, columns}, DType::kF64, 0.2));
+  };
+  Gpu gpu;
+  for (Options o : kForward) {
+    for (const DType out : kNarrow) {
+      for (const auto epilogue : {ops::MatMul::kGelu, ops::MatMul::kGeluSlope}) {
+        o.out = o.bias_type = out, o.epilogue = epilogue, o.bias = epilogue == ops::MatMul::kGelu;
+        SCOPED_TRACE(o.Text());
+        Pair pair(0, &gpu.device);
+        const Outputs got = Multiply(pair, o, small, 0.25);
+        const double terms = 10 + 0.2 * static_cast<double>(o.k), both = 4 * HalfUnit(out);
+        ExpectClose(got.out, terms, both + OfSums());
+        if (epilogue == ops::MatMul::kGelu) ExpectClose(got.aux, terms, both + OfSums());
+      }
+    }
+    ExpectOfLibrary(gpu, NameOf(o, "gelu"));
+    ExpectOfLibrary(gpu, NameOf(o, "gelu_slope"));
+    if (HasFailure()) return;
   }
 }
 

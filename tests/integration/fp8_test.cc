@@ -270,7 +270,8 @@ TEST(Fp8OnGpus, IsRefusedElsewhereWithTheGpusThatHaveIt) {
     spec::Spec spec = test::Resolve(On("dgx-a100", recipe));
     const std::string message(test::RunResolved(spec).status.message());
     EXPECT_THAT(message, HasSubstr("train.precision.matmul: FP8"));
-    EXPECT_THAT(message, HasSubstr("fabric.simulated.cluster has A100"));
+    EXPECT_THAT(message, HasSubstr("fabric.simulated.cluster has A100-80GB SXM, of compute capability 8.0, and FP8 "
+                                   "begins with 8.9; use a cluster of"));
     EXPECT_THAT(message, HasSubstr("b200-sxm, gb200, h100-sxm, h200-sxm"));
   }
 }

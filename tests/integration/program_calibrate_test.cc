@@ -27,7 +27,9 @@ TEST_F(Program, CalibratesThisMachineForPredictions) {
   ASSERT_EQ(Run(StrCat("calibrate --quick --json --out=", At("profile.textproto"))), 0) << err_;
   const nlohmann::json printed = nlohmann::json::parse(out_);
   EXPECT_EQ(printed["out"], At("profile.textproto"));
-  EXPECT_THAT(printed["profile"]["kernels"].dump(), HasSubstr("\"matmul_nt\""));
+  for (const char* kernel :
+       {"matmul_nt", "matmul_fp8_nt", "matmul_fp8_block_nt", "quantise_fp8", "quantise_fp8_blocks"})
+    EXPECT_THAT(printed["profile"]["kernels"].dump(), HasSubstr(StrCat("\"", kernel, "\"")));
   const std::string spec = Write("small.textproto", kSmall);
   ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("p"), " --set=fabric.simulated.profile=", At("profile.textproto"))),
             0)

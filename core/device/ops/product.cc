@@ -15,16 +15,22 @@ Product Sizes(const MatMul& o) {
           tb ? o.b.dim(1) : o.b.dim(0)};
 }
 
+// With scales of blocks a product is another one: other kernels compute it, in other times.
+std::string_view Fp8Name(const MatMul& o) {
+  constexpr std::string_view kNames[2][6] = {
+      {"matmul_fp8_nn", "matmul_fp8_nt", "matmul_fp8_tn", "matmul_fp8_tt", "matmul_fp8_gelu", "matmul_fp8_gelu_slope"},
+      {"matmul_fp8_block_nn", "matmul_fp8_block_nt", "matmul_fp8_block_tn", "matmul_fp8_block_tt",
+       "matmul_fp8_block_gelu", "matmul_fp8_block_gelu_slope"}};
+  const auto& names = kNames[o.a_scaling.blocks != Fp8Blocks::kTensor || o.b_scaling.blocks != Fp8Blocks::kTensor];
+  if (o.epilogue != MatMul::kNone) return names[o.epilogue == MatMul::kGelu ? 4 : 5];
+  return names[o.transpose_a * 2 + o.transpose_b];
+}
+
 }  // namespace
 
 KernelKey Key(const MatMul& o) {
   const Product p = Sizes(o);
-  if (o.fp8()) {
-    if (o.epilogue == MatMul::kGelu) return {"matmul_fp8_gelu", o.a.dtype(), {p.m, p.n, p.k}};
-    if (o.epilogue == MatMul::kGeluSlope) return {"matmul_fp8_gelu_slope", o.a.dtype(), {p.m, p.n, p.k}};
-    constexpr std::string_view kNames[] = {"matmul_fp8_nn", "matmul_fp8_nt", "matmul_fp8_tn", "matmul_fp8_tt"};
-    return {kNames[o.transpose_a * 2 + o.transpose_b], o.a.dtype(), {p.m, p.n, p.k}};
-  }
+  if (o.fp8()) return {Fp8Name(o), o.a.dtype(), {p.m, p.n, p.k}};
   if (o.epilogue == MatMul::kGelu) return {"matmul_gelu", o.a.dtype(), {p.m, p.n, p.k}};
   if (o.epilogue == MatMul::kGeluSlope) return {"matmul_gelu_slope", o.a.dtype(), {p.m, p.n, p.k}};
   constexpr std::string_view kNames[] = {"matmul_nn", "matmul_nt", "matmul_tn", "matmul_tt"};
@@ -95,8 +101,32 @@ Bytes CudaProductCopy(const MatMul& o) {
   return Bytes(RoundUp(o.out.numel() * ElementSize(AccumulationType(o.a.dtype())), kCudaAlignment));
 }
 Bytes CudaBiasCopy(const MatMul& o) { return Bytes(RoundUp(OrZero(o.bias).value(), kCudaAlignment)); }
+bool LibraryHasFp8(const MatMul& o) {
+  constexpr int64_t kMultiple = 16;
+  const Product p = Sizes(o);
+  const Fp8Scaling &a = o.a_scaling, &b = o.b_scaling;
+  if (o.out.numel() == 0 || p.k == 0 || p.m % kMultiple != 0 || p.n % kMultiple != 0 || p.k % kMultiple != 0)
+    return false;
+  if (!o.bias.empty() && o.bias.dtype() != o.out.dtype()) return false;
+  const bool narrow = a.format == Fp8Format::kE4M3 && b.format == Fp8Format::kE4M3,
+             mixed = a.format == Fp8Format::kE4M3 || b.format == Fp8Format::kE4M3;
+  if (a.blocks == Fp8Blocks::kTensor && b.blocks == Fp8Blocks::kTensor) return mixed;
+  return a.blocks == Fp8Blocks::kRow && b.blocks == Fp8Blocks::kSquare && narrow && !o.transpose_a && o.transpose_b &&
+         p.k % kFp8Block == 0;
+}
+Fp8ScaleCopies CudaFp8ScaleCopies(const MatMul& o) {
+  if (o.a_scaling.blocks == Fp8Blocks::kTensor) return {Bytes(0), Bytes(0)};
+  const auto bytes = [](int64_t scales) { return Bytes(RoundUp(scales * ElementSize(DType::kF32), kCudaAlignment)); };
+  const Tensor &a = o.a_scaling.scales, &b = o.b_scaling.scales;
+  return {bytes(a.numel()), bytes(b.dim(0) * RoundUp(b.dim(1), kFp8ScalesAlign))};
+}
 Bytes CudaWorkspace(const MatMul& o) {
-  if (o.out.numel() == 0 || o.a.numel() == 0 || o.fp8()) return Bytes(0);  // does not use the library
+  if (o.fp8()) {
+    if (!LibraryHasFp8(o)) return Bytes(0);
+    const Fp8ScaleCopies scales = CudaFp8ScaleCopies(o);
+    return CudaBiasCopy(o) + scales.a + scales.b + kLibraryWorkspace;
+  }
+  if (o.out.numel() == 0 || o.a.numel() == 0) return Bytes(0);  // does not use the library
   return CudaProductCopy(o) + CudaBiasCopy(o) + kLibraryWorkspace;
 }
 

@@ -15,7 +15,8 @@ namespace twofold::ops {
 //
 // If a_scaling and b_scaling are given, a and b are FP8 codes (fp8.h): the product is of what they stand for, with sums
 // in F32; out, bias and aux are F32, BF16 or F16. A GPU with FP8 instructions sums 128 terms at a time with its tensor
-// cores' bits, and adds these sums in F32 (kernels/cuda/fp8_product.cu).
+// cores' bits, and adds these sums in F32 (kernels/cuda/fp8_product.cu), or leaves the product to cuBLASLt
+// (kernels/cuda/fp8_choice.h).
 struct MatMul {
   enum Epilogue { kNone, kGelu, kGeluSlope };
   Tensor a, b, out /*(acc)*/, bias /* may be empty */;
@@ -33,12 +34,27 @@ Bytes CudaWorkspace(const MatMul&);
 // ---- Shared by the CUDA kernel and its workspace rule ----
 
 // True if cuBLASLt can write the output directly: in the operands' type, or in F32 for BF16 and F16 operands. Otherwise
-// it writes to a copy (f32). Products of FP8 operands do not use cuBLASLt and have no workspace.
+// it writes to a copy (f32).
 bool LibraryStores(DType operands, DType out);
 // Sizes of this copy, and of a copy of the bias, which cuBLASLt needs aligned. They come first in the workspace, in
 // this order.
 Bytes CudaProductCopy(const MatMul&);
 Bytes CudaBiasCopy(const MatMul&);
+
+// Products of FP8 operands. True if cuBLASLt has the product on some GPU: sizes are multiples of 16, the bias has out's
+// type, and either both operands have one scale and not both are E5M2, or it is a b^T with E4M3 in blocks of 1 x 128
+// and 128 x 128, which split the inner dimension evenly. Only such products have a workspace; it depends neither on the
+// GPU nor on what computes them.
+bool LibraryHasFp8(const MatMul&);
+// Sizes of the copies of scales in cuBLASLt's layout. They come after that of the bias, a's first.
+//   1 x 128     F32 [k / 128, m]                    rows of one block of columns lie together
+//   128 x 128   F32 [n / 128, k / 128 rounded up to a multiple of 4]
+// ("cuBLAS Library" 13.0, cublasLtMatmul, "1D and 2D block scaling").
+struct Fp8ScaleCopies {
+  Bytes a, b;
+};
+inline constexpr int64_t kFp8ScalesAlign = 4;
+Fp8ScaleCopies CudaFp8ScaleCopies(const MatMul&);
 }  // namespace rules
 
 }  // namespace twofold::ops

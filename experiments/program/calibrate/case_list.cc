@@ -50,6 +50,42 @@ void CaseList::Product(DType t, std::string_view kernel, int64_t m, int64_t n, i
   add(ops::MatMul::kNone, None());
 }
 
+void CaseList::ProductInFp8(std::string_view kernel, int64_t m, int64_t n, int64_t k) {
+  using ops::Fp8Blocks, ops::Fp8Format;
+  const bool ta = kernel == "matmul_tn", tb = kernel == "matmul_nt" || kernel == "matmul_gelu";
+  const Shape a = ta ? Shape{k, m} : Shape{m, k}, b = tb ? Shape{n, k} : Shape{k, n};
+  const auto scaling = [](const Shape& shape, Fp8Format format, Fp8Blocks blocks) {
+    return [=](Operands& x) {
+      return ops::Fp8Scaling{x.State(ops::Fp8Scales(blocks, shape[0], shape[1]), DType::kF32), format, blocks};
+    };
+  };
+  const Operand aux = kernel == "matmul_gelu"         ? Out({m, n}, DType::kBF16)
+                      : kernel == "matmul_gelu_slope" ? In({m, n}, DType::kBF16)
+                                                      : None();
+  const auto epilogue = kernel == "matmul_gelu"         ? ops::MatMul::kGelu
+                        : kernel == "matmul_gelu_slope" ? ops::MatMul::kGeluSlope
+                                                        : ops::MatMul::kNone;
+  for (const bool blocks : {false, true}) {
+    const Fp8Format of_a = blocks || tb ? Fp8Format::kE4M3 : Fp8Format::kE5M2;  // a gradient's, but for forward
+    const Fp8Blocks blocks_a = !blocks ? Fp8Blocks::kTensor
+                               : ta    ? Fp8Blocks::kColumn
+                                       : Fp8Blocks::kRow,
+                    blocks_b = !blocks ? Fp8Blocks::kTensor
+                               : ta    ? Fp8Blocks::kColumn
+                                       : Fp8Blocks::kSquare;
+    Add<ops::MatMul>(Ids(a), Ids(b), Out({m, n}, DType::kBF16), None(), ta, tb, false, epilogue, aux,
+                     scaling(a, of_a, blocks_a), scaling(b, Fp8Format::kE4M3, blocks_b));
+  }
+}
+
+void CaseList::RoundToFp8(DType t, int64_t r, int64_t c) {
+  for (const auto blocks : {ops::Fp8Blocks::kTensor, ops::Fp8Blocks::kSquare}) {
+    Add<ops::QuantiseFp8>(In({r, c}, t), Out({r, c}, DType::kU8), [=](Operands& a) {
+      return ops::Fp8Scaling{a.Output(ops::Fp8Scales(blocks, r, c), DType::kF32), ops::Fp8Format::kE4M3, blocks};
+    });
+  }
+}
+
 void CaseList::Attend(DType t, int64_t batch_heads, int64_t length, int64_t d) {
   const int64_t heads = std::min<int64_t>(batch_heads, 4), batch = batch_heads / heads, c = heads * d;
   const DType wide = ops::AccumulationType(t);

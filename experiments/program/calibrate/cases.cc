@@ -15,6 +15,7 @@ class CpuCases : public CaseList {
     for (const DType t : {DType::kF32, DType::kBF16}) {
       Products(t);
       ProductsWithGelu(t);
+      if (t == DType::kBF16) ProductsInFp8();
       Attention(t);
       Rows(t);
       Experts(t);
@@ -54,6 +55,23 @@ class CpuCases : public CaseList {
     }
   }
 
+  // With and without a GELU. Operands are widened, which takes longest beside a product of few rows.
+  void ProductsInFp8() {
+    for (const int64_t r : quick_ ? Sizes{64, 512} : Sizes{64, 512, 2048}) {
+      for (const int64_t f : {64, 256, 768}) {
+        for (const int64_t g : {64, 256, 768}) {
+          if (2.0 * static_cast<double>(r * f * g) > limits().flops) continue;
+          ProductInFp8("matmul_nn", r, f, g);
+          ProductInFp8("matmul_nt", r, f, g);
+          ProductInFp8("matmul_tn", f, g, r);
+        }
+        if (8.0 * static_cast<double>(r * f * f) > limits().flops || 4 * r * f > limits().elements) continue;
+        ProductInFp8("matmul_gelu", r, 4 * f, f);
+        ProductInFp8("matmul_gelu_slope", r, 4 * f, f);
+      }
+    }
+  }
+
   void Attention(DType t) {
     const bool fine = t == DType::kF32 && !quick_;
     const Sizes heads = fine ? Sizes{1, 4, 16, 64} : Sizes{4, 32};
@@ -80,6 +98,7 @@ class CpuCases : public CaseList {
       for (const int64_t c : fine ? Sizes{64, 256, 1024, 3072} : Sizes{64, 768}) {
         if (r * c > limits().elements) continue;
         ByRow(t, r, c);
+        RoundToFp8(t, r, c);
         Losses(t, r, c);
       }
     }

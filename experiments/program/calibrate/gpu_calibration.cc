@@ -141,6 +141,7 @@ absl::StatusOr<profile::Profile> CalibrateGpu(const spec::Cuda& cuda, bool tiny,
   gpu.set_memory_bytes(figures.memory_bytes), gpu.set_multiprocessors(figures.multiprocessors),
       gpu.set_l2_bytes(figures.l2_bytes);
   gpu.set_clock_hz(figures.clock_hz), gpu.set_software(figures.software);
+  gpu.set_compute_capability(figures.compute_capability);
   gpu.set_time_algorithms(cuda.time_algorithms());
   spec::Cuda one = cuda;
   one.clear_gpus(), one.add_gpus(number);

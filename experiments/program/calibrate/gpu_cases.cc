@@ -41,6 +41,7 @@ int64_t Between(uint64_t draw, double low, double high, int64_t of) {
 constexpr std::string_view kKinds[] = {"matmul_nn", "matmul_nt", "matmul_tn", "matmul_gelu", "matmul_gelu_slope"};
 constexpr int kPlainKinds = 3;
 constexpr int64_t kMostGeluFeatures = 8192;  // of a hidden layer
+constexpr int64_t kMostFp8Size = 16384;
 
 GpuProduct OfLayer(std::string_view kernel, int64_t rows, int64_t f, int64_t g) {
   if (kernel == "matmul_tn") return {kernel, f, g, rows};
@@ -56,6 +57,7 @@ class List : public CaseList {
     const Fineness fine = tiny_ ? Fineness::kTiny : Fineness::kFine,
                    coarse = tiny_ ? Fineness::kTiny : Fineness::kCoarse;
     Type(DType::kBF16, fine, fine, kMostFlops);
+    ProductsInFp8(coarse);
     Type(DType::kF32, coarse, fine, kMostWideFlops);
     tf32_ = true;
     Products(DType::kF32, coarse, kMostFlops);
@@ -89,6 +91,14 @@ class List : public CaseList {
     Keep(true);
   }
 
+  // Of layers in blocks: heads, which are wider, have none.
+  void ProductsInFp8(Fineness f) {
+    for (const GpuProduct& p : ProductGrid(f, kMostFlops, limits().elements * 4)) {
+      if (std::max({p.m, p.n, p.k}) <= kMostFp8Size) ProductInFp8(p.kernel, p.m, p.n, p.k);
+    }
+    Keep(false);
+  }
+
   void Attention(DType t, Fineness f, double most_flops) {
     const bool fine = f == Fineness::kFine;
     for (const int64_t h : tiny_  ? Sizes{2, 4}
@@ -120,7 +130,9 @@ class List : public CaseList {
                            : f == Fineness::kFine ? Sizes{64, 512, 1024, 2048, 4096, 8192, 16384, 32768}
                                                   : Sizes{512, 4096, 32768}) {
       for (const int64_t c : columns) {
-        if (2 * r * c <= limits().elements) ByRow(t, r, c);
+        if (2 * r * c > limits().elements) continue;
+        ByRow(t, r, c);
+        RoundToFp8(t, r, c);
       }
       for (const int64_t c : classes) {
         if (r * c <= limits().elements) Losses(t, r, c);

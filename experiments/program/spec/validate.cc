@@ -268,6 +268,13 @@ void CheckAttentionWorkspace(const spec::Spec& spec, Problems& problems) {
     refuse(StrCat("framework: ", spec::Framework_Name(spec.framework())), "whose memory is not Twofold's");
 }
 
+void CheckOwnFp8(const spec::Spec& spec, Problems& problems) {
+  if (spec.cuda().fp8() == spec::Cuda::Fp8::AUTO || spec.train().precision().matmul() == spec::Precision::FP8) return;
+  problems.Add("cuda.fp8", spec::Cuda::Fp8::Kernels_Name(spec.cuda().fp8()),
+               " is only for train.precision.matmul: FP8, but that is ",
+               spec::Precision::MatMul_Name(spec.train().precision().matmul()), "; set that, or leave this field out");
+}
+
 void CheckCuda(const spec::Spec& spec, Problems& problems) {
   if (spec.device() != spec::CUDA) {
     if (!spec.has_cuda()) return;
@@ -276,6 +283,7 @@ void CheckCuda(const spec::Spec& spec, Problems& problems) {
   }
   CheckCudaGraphs(spec, problems);
   CheckAttentionWorkspace(spec, problems);
+  CheckOwnFp8(spec, problems);
   std::set<int> seen;
   for (int i = 0; i < spec.cuda().gpus_size(); ++i) {
     const int gpu = spec.cuda().gpus(i);

@@ -31,6 +31,7 @@ def gpt(layers, hidden, heads, **more):
 
 GPTS = {"GPT-2 124M": gpt(12, 768, 12), "GPT-2 350M": gpt(24, 1024, 16), "GPT-2 774M": gpt(36, 1280, 20), "GPT-2 1.5B": gpt(48, 1600, 25)}
 BF16, F32 = {"train.precision.parameter": "BF16"}, {"train.precision.parameter": "F32"}
+FP8, BLOCKS = {**BF16, "train.precision.matmul": "FP8"}, {"train.precision.fp8.scaling": "BLOCK"}
 CHECKPOINTED = {"train.activation_checkpointing.every": 1}
 
 
@@ -50,11 +51,15 @@ CASES = [
     *training("GPT-2 774M", "gpt", GPTS["GPT-2 774M"], (6, 12, 5)),
     *training("GPT-2 1.5B", "gpt", GPTS["GPT-2 1.5B"], (5, 10, 5)),
     *training("Llama 1B", "llama", {}, (3, 5, 3)),
+    ("GPT-2 774M, fp8, 6 samples", "gpt", {**GPTS["GPT-2 774M"], **FP8, "train.micro_batch": 6}),
+    ("GPT-2 774M, fp8 in blocks, 6 samples", "gpt", {**GPTS["GPT-2 774M"], **FP8, **BLOCKS, "train.micro_batch": 6}),
     LAUNCH_BOUND,
 ]
 TINY = {"train.steps": 3, "train.warmup_steps": 1}
 QUICK = [
     ("tiny GPT, bf16", "gpt", {**gpt(1, 32, 2, sequence=16, vocab=64), **BF16, **TINY, "train.micro_batch": 3}),
+    ("tiny GPT, fp8", "gpt", {**gpt(1, 32, 2, sequence=16, vocab=64), **FP8, **TINY, "train.micro_batch": 3}),
+    ("tiny GPT, fp8 in blocks", "gpt", {**gpt(1, 32, 2, sequence=16, vocab=64), **FP8, **BLOCKS, **TINY, "train.micro_batch": 3}),
     ("tiny GPT, f32, checkpointed", "gpt", {**gpt(1, 32, 2, sequence=16, vocab=64), **F32, **CHECKPOINTED, **TINY, "train.micro_batch": 3}),
 ]
 OPTIMIZER_OF = "GPT-2 1.5B, bf16, 5 samples"

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/cuda/capability.h"
 #include "kernels/cuda/functions.h"
+#include "kernels/cuda/launch.h"
 
 namespace twofold::cuda {
 namespace {
@@ -14,6 +16,30 @@ float RoundedToTf32(float x) {
   if (!std::isfinite(x)) return x;
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   return std::bit_cast<float>((bits + 0xfffu + ((bits >> 13) & 1)) & ~0x1fffu);
+}
+
+// Element (row, column) of FP8 codes, with the scales in cuBLASLt's layouts.
+float Decoded(const LibraryMatrix& m, const void* codes, const float* scales, int64_t row, int64_t column) {
+  constexpr int64_t kBlock = ops::kFp8Block, kAlign = ops::rules::kFp8ScalesAlign;
+  const int64_t blocks = CeilDiv(CeilDiv(m.rows, kBlock), kAlign) * kAlign;
+  const int64_t at = m.scales == LibraryScales::kOne           ? 0
+                     : m.scales == LibraryScales::kInnerBlocks ? row / kBlock * m.columns + column
+                                                               : column / kBlock * blocks + row / kBlock;
+  return ops::rules::FromFp8(static_cast<const uint8_t*>(codes)[row + column * m.leading], m.format) * scales[at];
+}
+
+// op(m) of FP8 codes as Packed, below, has it.
+std::vector<float> PackedCodes(const LibraryMatrix& m, bool transpose, bool by_rows, const void* codes,
+                               const float* scales) {
+  const bool outer_rows = by_rows != transpose;  // of the matrix as stored
+  TWOFOLD_CHECK(m.scales == LibraryScales::kOne || !outer_rows, "blocks of scales lie along the columns");
+  const int64_t outer = outer_rows ? m.rows : m.columns, inner = outer_rows ? m.columns : m.rows;
+  std::vector<float> packed(static_cast<size_t>(outer * inner));
+  for (int64_t o = 0; o < outer; ++o) {
+    for (int64_t i = 0; i < inner; ++i)
+      packed[static_cast<size_t>(o * inner + i)] = Decoded(m, codes, scales, outer_rows ? o : i, outer_rows ? i : o);
+  }
+  return packed;
 }
 
 // Copies op(m) of matrix `index` so that the inner dimension is contiguous: [outer, inner]. `by_rows`: the outer
@@ -56,8 +82,17 @@ template <class A>
 void MultiplyNow(const LibraryProduct& p, const Libraries::Operands& on, bool tf32) {
   const auto alpha = static_cast<A>(p.alpha), beta = static_cast<A>(p.beta);
   for (int64_t i = 0; i < p.batch; ++i) {
-    const std::vector<A> a = Packed<A>(p.a, p.transpose_a, true, i, on.a, tf32);
-    const std::vector<A> b = Packed<A>(p.b, p.transpose_b, false, i, on.b, tf32);
+    std::vector<A> a, b;
+    if constexpr (std::is_same_v<A, float>) {
+      if (p.fp8()) {
+        a = PackedCodes(p.a, p.transpose_a, true, on.a, on.a_scales);
+        b = PackedCodes(p.b, p.transpose_b, false, on.b, on.b_scales);
+      }
+    }
+    if (!p.fp8()) {
+      a = Packed<A>(p.a, p.transpose_a, true, i, on.a, tf32);
+      b = Packed<A>(p.b, p.transpose_b, false, i, on.b, tf32);
+    }
     ForFloat(p.d.type, [&]<class D>() {
       D* const d = static_cast<D*>(on.d) + i * p.d.batch_stride;
       const D* const bias = static_cast<const D*>(on.bias);
@@ -92,7 +127,8 @@ struct Libraries::Handles {
 Libraries::Libraries(const Options& options)
     : handles_(new Handles{.options = options}),
       convolutions_(options.tf32),
-      attentions_(options.attention, options.time_algorithms) {}
+      attentions_(options.attention, options.time_algorithms),
+      fp8_(options.own_fp8, CapabilityOfCurrentGpu(), kCublasWithFp8Blocks) {}
 Libraries::~Libraries() = default;
 std::vector<std::string> LibraryVersions() { return {"matrix products are loops of the emulation"}; }
 
@@ -106,6 +142,11 @@ bool Libraries::MultiplyFused(const LibraryProduct& p, const Operands& on, cudaS
   if (p.arithmetic == DType::kF64) return false;
   Multiply(p, on, stream);
   return true;
+}
+
+std::string Libraries::MultiplyFp8(const LibraryProduct& p, const Operands& on, cudaStream_t stream) {
+  Multiply(p, on, stream);
+  return "";
 }
 
 }  // namespace twofold::cuda

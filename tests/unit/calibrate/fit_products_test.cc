@@ -192,6 +192,16 @@ TEST(GpuCases, HaveWhatACpuIsMeasuredForAndWhatItIsNot) {
       EXPECT_TRUE(kernels.contains({name, t})) << name << " " << DTypeName(t);
     }
   }
+  for (const std::string_view scaling : {"matmul_fp8_", "matmul_fp8_block_"}) {
+    for (const std::string_view kind : {"nn", "nt", "tn", "gelu", "gelu_slope"}) {
+      const std::string name = StrCat(scaling, kind);
+      EXPECT_TRUE(kernels.contains({name, DType::kU8})) << name;
+    }
+  }
+  for (const DType t : {DType::kF32, DType::kBF16, DType::kF16}) {
+    for (const std::string_view name : {"quantise_fp8", "quantise_fp8_blocks"})
+      EXPECT_TRUE(kernels.contains({name, t})) << name << " " << DTypeName(t);
+  }
   EXPECT_TRUE(tf32.contains("matmul_tn"));
 }
 

@@ -52,6 +52,34 @@ TEST_F(CostModelTest, MeasuredKernelIsNotExtrapolated) {
   EXPECT_FALSE(e.extrapolated);
 }
 
+// Without it, they take the time of bf16's.
+TEST_F(CostModelTest, ProductsInFp8AreThoseOfTheirScaling) {
+  profile::Profile machine = Machine();
+  const double flops = 2.0 * 64 * 64 * 64;
+  AddKernel(machine, "matmul_fp8_nt", "u8", 64, 3, flops, 2e10);
+  AddKernel(machine, "matmul_fp8_block_nt", "u8", 64, 3, flops, 5e9);
+  ProfileCostModel measured(machine);
+  const auto product = [&](ops::Fp8Blocks a, ops::Fp8Blocks b) -> ops::Op {
+    const auto scaling = [&](ops::Fp8Blocks blocks) {
+      return ops::Fp8Scaling{New(ops::Fp8Scales(blocks, 64, 64)), ops::Fp8Format::kE4M3, blocks};
+    };
+    return ops::MatMul{.a = New({64, 64}, DType::kU8),
+                       .b = New({64, 64}, DType::kU8),
+                       .out = New({64, 64}),
+                       .transpose_b = true,
+                       .a_scaling = scaling(a),
+                       .b_scaling = scaling(b)};
+  };
+  const ops::Op current = product(ops::Fp8Blocks::kTensor, ops::Fp8Blocks::kTensor),
+                block = product(ops::Fp8Blocks::kRow, ops::Fp8Blocks::kSquare);
+  EXPECT_NEAR(measured.Time(current).seconds.value(), flops / 2e10, 1e-12);
+  EXPECT_NEAR(measured.Time(block).seconds.value(), flops / 5e9, 1e-12);
+  for (const ops::Op& op : {current, block}) {
+    EXPECT_EQ(measured.Time(op).source, Source::kCalibrated);
+    EXPECT_EQ(model.Time(op).source, Source::kExtrapolated);
+  }
+}
+
 TEST_F(CostModelTest, EstimatesSayWhereTheyComeFrom) {
   profile::Profile machine = Machine();
   profile::Point& larger = *machine.mutable_kernels(1)->add_points();  // of add

@@ -192,6 +192,55 @@ TEST_F(GpuProfileTest, AProfileOfAnotherKindOfDeviceIsRefused) {
   EXPECT_THAT(Refusal(spec), HasSubstr("is a profile of a GPU (a GPU), but cluster this-machine computes on CPUs"));
 }
 
+std::string With(std::string profile, std::string_view field) {
+  const std::string after = "multiprocessors: 10";
+  return profile.replace(profile.find(after), after.size(), StrCat(after, " ", std::string(field)));
+}
+
+// As a GPU refuses it that cannot run that kernel.
+TEST_F(GpuProfileTest, HopperAttentionNeedsAHopper) {
+  const auto asked = [&](const std::string& profile, const std::string& cluster) {
+    spec::Spec spec = profile.empty() ? Spec(1, cluster) : WithProfile(profile.c_str(), cluster);
+    spec.set_device(spec::CUDA);
+    spec.mutable_cuda()->set_attention(spec::Cuda::HOPPER);
+    return spec;
+  };
+  EXPECT_THAT(
+      Refusal(asked(
+          "",
+          StrCat("name: 'mine' device_profile: 'a100-sxm' star { hosts: 2 link_gbytes_per_second: 1 latency_us: 1 }"))),
+      HasSubstr("cuda.attention: HOPPER needs GPUs of compute capability 9.0, but fabric.simulated.cluster has "
+                "A100-80GB SXM of 8.0; use AUTO or OWN, or a cluster of h100-sxm, h200-sxm"));
+  EXPECT_THAT(Refusal(asked("", kPlain)), HasSubstr("of which none is known (device.compute_capability)"));
+  EXPECT_THAT(Refusal(asked(With(kGpu, "compute_capability: 8.6"), kPlain)), HasSubstr("has a GPU of 8.6;"));
+  const RunResult result = Run(asked(With(kGpu, "compute_capability: 9.0"), kPlain), Finished);
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_THAT(result.notes,
+              testing::Contains(HasSubstr("cuda.attention: HOPPER is predicted to take the time of AUTO")));
+}
+
+TEST_F(GpuProfileTest, Fp8IsPredictedWhereItWasMeasured) {
+  const auto asked = [&](const std::string& profile, spec::Fp8::Scaling scaling) {
+    spec::Spec spec = WithProfile(profile.c_str());
+    spec.mutable_train()->mutable_precision()->set_matmul(spec::Precision::FP8);
+    spec.mutable_train()->mutable_precision()->mutable_fp8()->set_scaling(scaling);
+    return spec;
+  };
+  const auto kernel = [](const char* name, const char* type) {
+    return StrCat(" kernels { name: '", name, "' dtype: '", type,
+                  "' points { dims: 64 dims: 64 dims: 64 flops: 524288 bytes: 20000 seconds: 2e-6 } }");
+  };
+  const std::string current = StrCat(kGpu, kernel("matmul_fp8_nt", "u8"), kernel("quantise_fp8", "bf16"));
+  EXPECT_THAT(Refusal(asked(kGpu, spec::Fp8::CURRENT)),
+              HasSubstr("has a GPU, which has only what a profile measured, and that has no FP8"));
+  EXPECT_THAT(Refusal(asked(current, spec::Fp8::BLOCK)), HasSubstr("and that has no FP8"));
+  EXPECT_EQ(Refusal(asked(current, spec::Fp8::CURRENT)), "");
+  spec::Spec own = asked(current, spec::Fp8::CURRENT);
+  own.mutable_cuda()->set_fp8(spec::Cuda::Fp8::OWN);
+  EXPECT_THAT(Run(own, Finished).notes,
+              testing::Contains("cuda.fp8 is OWN, but products in FP8 were measured with AUTO"));
+}
+
 TEST_F(GpuProfileTest, WhatAProfileLacksOrHasWrongIsNamed) {
   const auto with = [](std::string_view from, std::string_view to) {
     std::string text = kGpu;

@@ -448,6 +448,8 @@ const std::vector<Refusal>& Refusals() {
        {"cuda.graphs: true, but with model.moe.dropless the shapes of operations depend on the data",
         "cuda.graphs: true, but with train.elastic what a step launches depends on the members",
         "cuda.graphs: true, but with framework: MEGATRON the launches are not Twofold's", "use false"}},
+      {"cuda_fp8",
+       {"cuda.fp8: OWN is only for train.precision.matmul: FP8, but that is AS_PARAMETER", "leave this field out"}},
       {"attention_workspace",
        {"cuda.attention_workspace_mib: 64 has no effect with cuda.attention: OWN, whose kernels store no scores",
         "64 has no effect with model.attention: UNFUSED", "64 has no effect with parallel.cp",

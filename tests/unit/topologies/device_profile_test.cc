@@ -5,6 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "topologies/catalogue.h"
+#include "topologies/import/gpu_names.h"
 
 namespace twofold {
 namespace device_profile_test {
@@ -63,6 +64,41 @@ TEST(DeviceProfileTest, UnknownNamesAndIncompleteDevicesAreRefused) {
   std::ofstream(testing::TempDir() + "/bad-gpu.textproto") << "kind: GPU_DEVICE name: \"my\" memory_bytes: 1000";
   EXPECT_THAT(Read("device_profile: \"bad-gpu.textproto\"").status().message(),
               HasSubstr("device.memory_bytes_per_second"));
+}
+
+TEST(ComputeCapability, IsThatOfNvidiasGpus) {
+  for (const auto& [device, capability] : {std::pair<const char*, double>{"v100-sxm2", 7.0},
+                                           {"a100-sxm", 8.0},
+                                           {"h100-sxm", 9.0},
+                                           {"h200-sxm", 9.0},
+                                           {"b200-sxm", 10.0},
+                                           {"gb200", 10.0}})
+    EXPECT_EQ(FindDevice(device)->compute_capability(), capability) << device;
+  for (const char* other : {"mi250x-gcd", "mi300x"}) EXPECT_FALSE(FindDevice(other)->has_compute_capability()) << other;
+}
+
+// A cluster has it from its device, or states it.
+TEST(ComputeCapability, OfTheCataloguesClustersIsThatOfTheGpusName) {
+  int known = 0;
+  for (const ClusterInfo& info : ListClusters()) {
+    const cluster::Device device = FindCluster(info.name)->device();
+    const NamedGpu* const gpu = FindGpu(device.name());
+    if (gpu == nullptr) continue;
+    ++known;
+    EXPECT_EQ(device.compute_capability(), gpu->sm / 10.0) << info.name;
+  }
+  EXPECT_GT(known, 15);
+}
+
+TEST(ComputeCapability, IsANumberWithOneDigit) {
+  EXPECT_EQ(Read("device_profile: \"b200-sxm\" device { compute_capability: 10.3 }")->device().compute_capability(),
+            10.3);
+  for (const char* bad : {"0", "-9", "90", "8.95", "nan"}) {
+    EXPECT_THAT(
+        Read(StrCat("device_profile: \"h100-sxm\" device { compute_capability: ", bad, " }")).status().message(),
+        HasSubstr("device.compute_capability: "))
+        << bad;
+  }
 }
 
 }  // namespace device_profile_test
