@@ -67,8 +67,9 @@ uint32_t LargestBits(const Tensor& in, ThreadPool& pool) {
 }
 
 void QuantiseTensor(const ops::QuantiseFp8& o, ThreadPool& pool) {
-  const float scale = ops::rules::Fp8ScaleOf(LargestBits(o.in, pool), o.scaling.format);
-  o.scaling.scales.data<float>()[0] = scale;
+  float& scale = o.scaling.scales.data<float>()[0];
+  if (o.part != ops::QuantiseFp8::kCodes) scale = ops::rules::Fp8ScaleOf(LargestBits(o.in, pool), o.scaling.format);
+  if (o.part == ops::QuantiseFp8::kScale) return;
   const Source<float> source(o.in);
   uint8_t* codes = o.codes.data<uint8_t>();
   std::array<float, kChunk> factor;

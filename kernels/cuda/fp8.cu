@@ -53,14 +53,21 @@ __global__ void __launch_bounds__(kRoundThreads)
   if (threadIdx.x == 0) largest[blockIdx.x] = most;
 }
 
+// Without parts, the scale is there. With n = 0 it is chosen, and nothing is rounded.
 template <class T, Fp8Format kFormat>
 __global__ void __launch_bounds__(kRoundThreads)
     RoundToFp8(const T* in, int64_t n, const uint32_t* largest, int parts, bool packs, uint8_t* codes, float* scale) {
-  uint32_t most = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < parts; i += kRoundThreads) most = max(most, largest[i]);
-  most = BlockReduce(most, MaximumOf(), uint32_t{0});
-  const float chosen = ops::rules::Fp8ScaleOf(most, kFormat), factor = RoundingFactor(chosen);
-  if (blockIdx.x == 0 && threadIdx.x == 0) *scale = chosen;
+  float chosen;
+  if (parts > 0) {
+    uint32_t most = 0;
+    for (int i = static_cast<int>(threadIdx.x); i < parts; i += kRoundThreads) most = max(most, largest[i]);
+    most = BlockReduce(most, MaximumOf(), uint32_t{0});
+    chosen = ops::rules::Fp8ScaleOf(most, kFormat);
+    if (blockIdx.x == 0 && threadIdx.x == 0) *scale = chosen;
+  } else {
+    chosen = *scale;
+  }
+  const float factor = RoundingFactor(chosen);
   const int64_t step = int64_t{gridDim.x} * kRoundThreads * kRoundEach;
   for (int64_t at = (int64_t{blockIdx.x} * kRoundThreads + threadIdx.x) * kRoundEach; at < n; at += step) {
     const bool whole = packs && at + kRoundEach <= n;
@@ -145,15 +152,18 @@ __global__ void __launch_bounds__(kRoundThreads)
 
 template <class T, Fp8Format kFormat>
 void RoundWhole(const ops::QuantiseFp8& o, const Context& c) {
-  const int64_t n = o.in.numel(), parts = ops::rules::CudaFp8Parts(n);
-  const int64_t part = CeilDiv(CeilDiv(n, parts), kRoundEach) * kRoundEach;
-  const bool packs = PacksFit(kRoundEach, kRoundEach, {&o.in, &o.codes});
+  const int64_t n = o.in.numel(), parts = o.part == ops::QuantiseFp8::kCodes ? 0 : ops::rules::CudaFp8Parts(n);
   uint32_t* largest = reinterpret_cast<uint32_t*>(c.workspace);
-  Launch(LargestMagnitudes<T>, static_cast<unsigned>(parts), kRoundThreads, 0, c.stream, At<T>(o.in), n, part, packs,
-         largest);
-  Launch(RoundToFp8<T, kFormat>, GridFor(CeilDiv(n, kRoundEach), kRoundThreads, c.multiprocessors), kRoundThreads, 0,
-         c.stream, At<T>(o.in), n, largest, static_cast<int>(parts), packs, At<uint8_t>(o.codes),
-         At<float>(o.scaling.scales));
+  if (parts > 0) {
+    const int64_t part = CeilDiv(CeilDiv(n, parts), kRoundEach) * kRoundEach;
+    Launch(LargestMagnitudes<T>, static_cast<unsigned>(parts), kRoundThreads, 0, c.stream, At<T>(o.in), n, part,
+           PacksFit(kRoundEach, kRoundEach, {&o.in}), largest);
+  }
+  const int64_t rounded = o.part == ops::QuantiseFp8::kScale ? 0 : n;
+  const bool packs = rounded > 0 && PacksFit(kRoundEach, kRoundEach, {&o.in, &o.codes});
+  const auto blocks = rounded > 0 ? GridFor(CeilDiv(n, kRoundEach), kRoundThreads, c.multiprocessors) : 1;
+  Launch(RoundToFp8<T, kFormat>, blocks, kRoundThreads, 0, c.stream, At<T>(o.in), rounded, largest,
+         static_cast<int>(parts), packs, rounded > 0 ? At<uint8_t>(o.codes) : nullptr, At<float>(o.scaling.scales));
 }
 
 template <class T, Fp8Format kFormat>

@@ -54,14 +54,19 @@ template <class MakeResults>
 void ColumnParallelLinear::MultiplyAndKeep(nn::Context& ctx, const Tensor& x, MakeResults make, const Tensor& y,
                                            const Tensor* activated, nn::Saved& saved) {
   const nn::ProductOperand weight = codes_.Of(ctx, weight_->data());
-  GatherAndMultiply(ctx, x, make, [&](const Tensor& rows, auto of) {
-    const nn::ProductOperand read = nn::InputOperand(ctx, fp8_.recipe, rows, nn::Along::kColumns);
+  nn::ProductOperand own{x};
+  if (keeps_own_codes())
+    own = RoundOwnRows(ctx, exchange_, x, ops::Fp8Format::kE4M3, ctx.Activation(x.shape(), DType::kU8));
+  GatherAndMultiply(ctx, own.matrix, make, [&](const Tensor& rows, auto of) {
+    const nn::ProductOperand read = keeps_own_codes() ? nn::ProductOperand{Rows(rows), own.scaling}
+                                                      : nn::InputOperand(ctx, fp8_.recipe, rows, nn::Along::kColumns);
     const Tensor out = of(activated != nullptr ? *activated : y);
     const ops::MatMul product = nn::ForwardProduct(read, weight, out, nn::BiasData(bias_));
     ctx.Launch(activated != nullptr ? nn::WithGelu(product, of(y)) : product);
-    if (!gathers_again()) kInput.Keep(ctx, fp8_.recipe, x, read, saved);
+    if (!keeps_own_codes() && !keeps_rows()) kInput.Keep(ctx, fp8_.recipe, x, read, saved);
   });
-  if (gathers_again()) saved[kX] = x;
+  if (keeps_rows()) saved[kX] = x;
+  if (keeps_own_codes() && ctx.for_backward) saved[kX] = own.matrix, saved[kScales] = own.scaling.scales;
 }
 
 Tensor ColumnParallelLinear::Forward(nn::Context& ctx, const Tensor& x, nn::Saved& saved) {
@@ -97,10 +102,11 @@ void ColumnParallelLinear::BackwardWeights(nn::Context& ctx, nn::Saved& saved) {
   WeightGradients(ctx, InputForWeights(ctx, exchange_.Enter(ctx, saved.Take(kX)), saved), saved);
 }
 
-// `x`: what was kept, gathered again if it is this rank's rows; codes pass through Enter as they are.
+// `x`: what was kept, gathered again if it is this rank's rows or their codes; codes of all rows pass through Enter as
+// they are.
 nn::ProductOperand ColumnParallelLinear::InputForWeights(nn::Context& ctx, PendingTensor x, nn::Saved& saved) const {
-  saved[kX] = x.Wait(ctx);
-  if (!gathers_again()) return kInput.Take(fp8_.recipe, saved);
+  saved[kX] = Rows(x.Wait(ctx));
+  if (!keeps_rows()) return kInput.Take(fp8_.recipe, saved);
   return nn::InputOperand(ctx, fp8_.recipe, saved.Take(kX), nn::Along::kRows);
 }
 

@@ -12,8 +12,9 @@
 //                  its gradient backward, M (n - 1) / n each. The gathered input is not kept, so it is gathered again
 //                  for the weight's gradient
 //   compute        1/n of the layer's three matrix products; nothing is computed twice
-// FP8 (core/nn/fp8.h): each rank scales its rows of W and its part of dY. Without sequence parallelism the input is
-// kept in FP8; with it the rank's own rows are kept and gathered in their own type, and rounded once they are gathered.
+// FP8 (core/nn/fp8.h): each rank scales its rows of W and its part of dY. The input is kept in FP8. With sequence
+// parallelism, that are the codes of the rank's own rows, which are gathered (fp8_rows.h); but with one scale for 128
+// elements, own rows are kept and gathered in their own type, and rounded once they are gathered.
 // Overlap: the input's gradient is summed while the weight's gradient is computed, and the input is gathered again
 // while its gradient is computed. The gather of the forward pass is hidden only by `rings` (ring_product.h). If a
 // schedule computes the weights' gradients later (zero bubble), nothing hides these messages. Use it within a node,
@@ -25,6 +26,7 @@
 
 #include "core/nn/linear.h"
 #include "strategies/tensor_parallel/exchange.h"
+#include "strategies/tensor_parallel/fp8_rows.h"
 
 namespace twofold {
 
@@ -57,8 +59,12 @@ class ColumnParallelLinear final : public nn::Module, public nn::ProductThenGelu
   template <class MakeResults>
   void MultiplyAndKeep(nn::Context& ctx, const Tensor& x, MakeResults make, const Tensor& y, const Tensor* activated,
                        nn::Saved& saved);
-  // Whether x is kept as this rank's rows in their own type, to be gathered again for the weight's gradient.
-  bool gathers_again() const { return exchange_.splits_rows() || fp8_.recipe == nn::Fp8Recipe::kOff; }
+  // How x is kept for the weight's gradient. As this rank's rows, to be gathered again: their codes or, in their own
+  // type, themselves. (Without sequence parallelism and FP8, these are all rows.) Otherwise as the codes of all rows.
+  bool keeps_own_codes() const { return GathersCodes(exchange_, fp8_.recipe); }
+  bool keeps_rows() const {
+    return fp8_.recipe == nn::Fp8Recipe::kOff || (exchange_.splits_rows() && !keeps_own_codes());
+  }
   // `make`: makes the results, whose rows have this shape. `multiply`: computes the results of some rows.
   template <class MakeResults, class Multiply>
   void GatherAndMultiply(nn::Context& ctx, const Tensor& x, MakeResults make, Multiply multiply);

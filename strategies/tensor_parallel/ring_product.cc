@@ -22,8 +22,6 @@ struct Ring {
 void GatherInRing(nn::Context& ctx, const TensorParallelExchange& exchange, const Tensor& own, const Tensor* all,
                   absl::FunctionRef<void(const Tensor& rows, int rank)> product) {
   const Ring ring(exchange);
-  if (all != nullptr)
-    ctx.Launch(ops::CopyColumns{.in = own, .out = exchange.RowsOf(*all, ring.rank), .columns = own.dim(-1)});
   Tensor rows = own;
   for (int i = 0; i < ring.size; ++i) {
     Tensor next;

@@ -20,7 +20,7 @@
 namespace twofold {
 
 // Calls `product` with each rank's rows, this rank's first, then in the order in which they come. `own`: this rank's
-// rows. `all`, if not null, receives all rows.
+// rows. `all`, if not null, has this rank's rows in their place, and receives the others'.
 void GatherInRing(nn::Context& ctx, const TensorParallelExchange& exchange, const Tensor& own, const Tensor* all,
                   absl::FunctionRef<void(const Tensor& rows, int rank)> product);
 

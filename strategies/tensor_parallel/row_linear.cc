@@ -56,32 +56,67 @@ Tensor RowParallelLinear::BackwardInputGelu(nn::Context& ctx, Tensor dy, const T
 Tensor RowParallelLinear::InputGradient(nn::Context& ctx, Tensor dy, const Tensor* before_gelu, nn::Saved& saved) {
   Tensor dx;
   const nn::ProductOperand weight = codes_.Of(ctx, weight_->data());
-  const auto multiply = [&](const Tensor& rows, auto of) {
-    const nn::ProductOperand read = nn::GradientOperand(ctx, fp8_.recipe, rows, nn::Along::kColumns);
+  const auto make = [&](const Shape& all, DType dtype) {
+    dx = ctx.Activation(WithLast(all, weight_->shape()[1]), dtype);
+  };
+  const auto multiply = [&](const nn::ProductOperand& read, auto of) {
     const ops::MatMul product = nn::InputGradientProduct(read, weight, of(dx));
     ctx.Launch(before_gelu == nullptr ? product : nn::WithGeluSlope(product, of(*before_gelu)));
-    return read;
+  };
+  if (GathersCodes(exchange_, fp8_.recipe)) {
+    GatherCodesAndMultiply(ctx, std::move(dy), make, multiply, saved);
+    return dx;
+  }
+  const auto rounded = [&](const Tensor& rows) {
+    return nn::GradientOperand(ctx, fp8_.recipe, rows, nn::Along::kColumns);
   };
   if (exchange_.rings()) {
     const Tensor all = ctx.Activation(exchange_.WholeOf(dy.shape()), dy.dtype());
-    dx = ctx.Activation(WithLast(all.shape(), weight_->shape()[1]), dy.dtype());
+    make(all.shape(), dy.dtype());
+    ctx.Launch(ops::CopyColumns{.in = dy, .out = exchange_.OwnRows(all), .columns = dy.dim(-1)});
     GatherInRing(ctx, exchange_, dy, &all, [&](const Tensor& rows, int rank) {
-      multiply(rows, [&](const Tensor& t) { return exchange_.RowsOf(t, rank); });
+      multiply(rounded(rows), [&](const Tensor& t) { return exchange_.RowsOf(t, rank); });
     });
-    saved[kDy] = all;  // each part has been rounded with a scale of its own
+    saved[kDy] = all;
   } else {
     dy = exchange_.Enter(ctx, std::exchange(dy, Tensor())).Wait(ctx);
-    dx = ctx.Activation(WithLast(dy.shape(), weight_->shape()[1]), dy.dtype());
-    const nn::ProductOperand read = multiply(dy, [](const Tensor& t) { return t; });
+    make(dy.shape(), dy.dtype());
+    const nn::ProductOperand read = rounded(dy);
+    multiply(read, [](const Tensor& t) { return t; });
     kGradient.Keep(fp8_.recipe, std::move(dy), read, bias_ != nullptr, saved);
   }
   return dx;
 }
 
+// The same with codes that are gathered. A bias needs this rank's rows themselves.
+template <class MakeResult, class Multiply>
+void RowParallelLinear::GatherCodesAndMultiply(nn::Context& ctx, Tensor dy, MakeResult make, Multiply multiply,
+                                               nn::Saved& saved) {
+  Tensor all;
+  if (exchange_.rings()) all = ctx.Activation(exchange_.WholeOf(dy.shape()), DType::kU8);
+  const Tensor codes = exchange_.rings() ? exchange_.OwnRows(all) : ctx.Activation(dy.shape(), DType::kU8);
+  nn::ProductOperand read = RoundOwnRows(ctx, exchange_, dy, ops::Fp8Format::kE5M2, codes);
+  if (exchange_.rings()) {
+    make(all.shape(), dy.dtype());
+    GatherInRing(ctx, exchange_, codes, &all, [&](const Tensor& rows, int rank) {
+      multiply({Rows(rows), read.scaling}, [&](const Tensor& t) { return exchange_.RowsOf(t, rank); });
+    });
+    read.matrix = Rows(all);
+  } else {
+    all = exchange_.Enter(ctx, codes).Wait(ctx);
+    make(all.shape(), dy.dtype());
+    read.matrix = Rows(all);
+    multiply(read, [](const Tensor& t) { return t; });
+  }
+  kGradient.Keep(fp8_.recipe, std::move(dy), read, bias_ != nullptr, saved);
+}
+
 void RowParallelLinear::BackwardWeights(nn::Context& ctx, nn::Saved& saved) {
   const nn::ProductOperand x = kInput.Take(fp8_.recipe, saved);
   const Tensor dy = saved.Take(kDy);
-  if (bias_ != nullptr) nn::BiasGradient(ctx, exchange_.OwnRows(dy), bias_);  // without, dy may not be kept
+  // Without a bias, dy may not be kept; where codes are gathered, these are this rank's rows.
+  if (bias_ != nullptr)
+    nn::BiasGradient(ctx, GathersCodes(exchange_, fp8_.recipe) ? dy : exchange_.OwnRows(dy), bias_);
   const nn::Parameter::Gradient dw = weight_->BeginGradient();
   ctx.Launch(nn::WeightGradientProduct(kGradient.Take(ctx, fp8_.recipe, dy, saved), x, dw));
   weight_->EndGradient();

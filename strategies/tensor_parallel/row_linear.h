@@ -12,6 +12,7 @@
 //                  gradient backward, M (n - 1) / n each. Sums are sent in the activations' type, as in Megatron-LM
 //   compute        1/n of the layer's three matrix products
 // FP8 (core/nn/fp8.h): each rank scales its columns of W and its X_r; sums over ranks stay in the activations' type.
+// The gradient of the output is gathered as codes with sequence parallelism and one scale a tensor (fp8_rows.h).
 // Nothing hides the sum of the forward pass, since the next layer needs it, unless it is computed part by part
 // (`rings`, ring_product.h). Under sequence parallelism each rank gets the bias's gradient of its own rows only, so it
 // is summed over the ranks before the update (shared_parameters.h). Without sequence parallelism all ranks have the
@@ -20,6 +21,7 @@
 
 #include "core/nn/linear.h"
 #include "strategies/tensor_parallel/exchange.h"
+#include "strategies/tensor_parallel/fp8_rows.h"
 
 namespace twofold {
 
@@ -46,6 +48,8 @@ class RowParallelLinear final : public nn::Module, public nn::GeluThenProduct {
   static constexpr nn::SavedGradient kGradient{.dy = kDy, .codes = kDyCodes, .scales = kDyScales};
   Tensor MultiplyAndSum(nn::Context& ctx, const Tensor& x, nn::Saved& saved);  // without the bias; keeps x
   Tensor InputGradient(nn::Context& ctx, Tensor dy, const Tensor* before_gelu, nn::Saved& saved);
+  template <class MakeResult, class Multiply>
+  void GatherCodesAndMultiply(nn::Context& ctx, Tensor dy, MakeResult make, Multiply multiply, nn::Saved& saved);
   const TensorParallelExchange exchange_;
   const nn::Fp8Options fp8_;
   nn::WeightCodes codes_{fp8_};

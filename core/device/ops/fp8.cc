@@ -19,23 +19,28 @@ namespace rules {
 
 // One scale for the whole tensor needs a pass of its own over the input, to find the largest magnitude.
 KernelKey Key(const QuantiseFp8& o) {
-  return ByRows(o.scaling.blocks == Fp8Blocks::kTensor ? "quantise_fp8" : "quantise_fp8_blocks", o.in);
+  constexpr std::string_view kNames[] = {"quantise_fp8", "scale_fp8", "round_fp8"};
+  return ByRows(o.scaling.blocks == Fp8Blocks::kTensor ? kNames[o.part] : "quantise_fp8_blocks", o.in);
 }
 Cost CostOf(const QuantiseFp8& o) {
-  const int64_t passes = o.scaling.blocks == Fp8Blocks::kTensor ? 2 : 1;
-  return Streaming(6, o.in.numel(), Bytes(passes * o.in.bytes().value()), o.codes.bytes() + o.scaling.scales.bytes());
+  const int64_t passes = o.scaling.blocks == Fp8Blocks::kTensor && o.part == QuantiseFp8::kBoth ? 2 : 1;
+  const Bytes written = o.part == QuantiseFp8::kScale ? Bytes(0) : o.codes.bytes();
+  return Streaming(6, o.in.numel(), Bytes(passes * o.in.bytes().value()), written + o.scaling.scales.bytes());
 }
 void CheckShapes(const QuantiseFp8& o) {
   const Tensor& scales = o.scaling.scales;
-  Expect(o.in.shape().rank() == 2 && o.codes.shape() == o.in.shape() && IsFloat(o.in.dtype()) &&
-             o.in.dtype() != DType::kF64 && o.codes.dtype() == DType::kU8 && scales.dtype() == DType::kF32 &&
+  const bool codes = o.codes.shape() == o.in.shape() && o.codes.dtype() == DType::kU8;
+  Expect(o.in.shape().rank() == 2 && (o.part == QuantiseFp8::kScale ? o.codes.empty() : codes) &&
+             (o.part == QuantiseFp8::kBoth || o.scaling.blocks == Fp8Blocks::kTensor) && IsFloat(o.in.dtype()) &&
+             o.in.dtype() != DType::kF64 && scales.dtype() == DType::kF32 &&
              scales.shape() == Fp8Scales(o.scaling.blocks, o.in.dim(0), o.in.dim(1)),
          Key(o).name, {&o.in, &o.codes, &scales});
 }
 
 int64_t CudaFp8Parts(int64_t elements) { return std::min<int64_t>(kFp8Parts, (elements + 4095) / 4096); }
 Bytes CudaWorkspace(const QuantiseFp8& o) {
-  return Bytes(o.scaling.blocks == Fp8Blocks::kTensor ? CudaFp8Parts(o.in.numel()) * ElementSize(DType::kF32) : 0);
+  const bool searches = o.scaling.blocks == Fp8Blocks::kTensor && o.part != QuantiseFp8::kCodes;
+  return Bytes(searches ? CudaFp8Parts(o.in.numel()) * ElementSize(DType::kF32) : 0);
 }
 
 }  // namespace rules

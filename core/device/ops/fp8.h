@@ -47,6 +47,12 @@ Shape Fp8Scales(Fp8Blocks blocks, int64_t m, int64_t n);  // kTensor: [1, 1]
 struct QuantiseFp8 {
   Tensor in /*F32, BF16 or F16 [m, n]*/, codes /*U8 [m, n]*/;
   Fp8Scaling scaling /*of the codes*/;
+  // Half of it, with kTensor: where `in` is a part of a tensor, ranks agree on the largest scale in between.
+  enum Part : uint8_t {
+    kBoth,
+    kScale,  // only chooses the scale; no codes
+    kCodes   // rounds with the scale that is there
+  } part = kBoth;
 };
 
 namespace rules {
