@@ -84,6 +84,19 @@ void CaseList::RoundToFp8(DType t, int64_t r, int64_t c) {
       return ops::Fp8Scaling{a.Output(ops::Fp8Scales(blocks, r, c), DType::kF32), ops::Fp8Format::kE4M3, blocks};
     });
   }
+  constexpr auto kWhole = ops::Fp8Blocks::kTensor;
+  Add<ops::QuantiseFp8>(
+      In({r, c}, t), None(),
+      [](Operands& a) {
+        return ops::Fp8Scaling{a.Output(Shape{1, 1}, DType::kF32), ops::Fp8Format::kE4M3, kWhole};
+      },
+      ops::QuantiseFp8::kScale);
+  Add<ops::QuantiseFp8>(
+      In({r, c}, t), Out({r, c}, DType::kU8),
+      [](Operands& a) {
+        return ops::Fp8Scaling{a.State(Shape{1, 1}, DType::kF32), ops::Fp8Format::kE4M3, kWhole};
+      },
+      ops::QuantiseFp8::kCodes);
 }
 
 void CaseList::Attend(DType t, int64_t batch_heads, int64_t length, int64_t d) {

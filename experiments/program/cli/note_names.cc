@@ -45,7 +45,6 @@ constexpr Kind kKinds[] = {
     {"assumed-kernels", "kernel times come from a data sheet or are assumed"},
     {"extrapolated-kernel", "is extrapolated beyond what was calibrated"},
     {"training-rate", "the rate that products sustain in training is assumed"},
-    {"fp8-gathers", "ranks along tp gather rows before they round them to FP8"},
     {"fp8-products", "products in FP8 take the time"},
     {"in-training", "in training, kernels take "},
     {"emulated-times", "device EMULATED: operations take the time"},

@@ -208,6 +208,31 @@ TEST(QuantiseFp8, ByBlockAndByTensor) {
   }
 }
 
+// Two halves: the scale, then the codes with the scale that is there, which may be larger.
+TEST(QuantiseFp8, InTwoHalves) {
+  using ops::QuantiseFp8;
+  for (const Fp8Format format : kFormats) {
+    for (const DType t : kNarrow) {
+      Lab lab(2, 3);
+      const Tensor in = Uneven(lab, 37, 150, t);
+      const Quantised q = Quantise(lab, in, format, Fp8Blocks::kTensor);
+      Quantised halves{lab.Blank(in.shape(), DType::kU8), {lab.Blank({1, 1}, DType::kF32), format, Fp8Blocks::kTensor}};
+      lab.Run(QuantiseFp8{.in = in, .codes = {}, .scaling = halves.scaling, .part = QuantiseFp8::kScale});
+      EXPECT_EQ(BitsOf(halves.scaling.scales), BitsOf(q.scaling.scales));
+      lab.Run(QuantiseFp8{.in = in, .codes = halves.codes, .scaling = halves.scaling, .part = QuantiseFp8::kCodes});
+      EXPECT_EQ(BitsOf(halves.codes), BitsOf(q.codes));
+      halves.scaling.scales.data<float>()[0] *= 8;
+      const std::string larger = BitsOf(halves.scaling.scales);
+      lab.Run(QuantiseFp8{.in = in, .codes = halves.codes, .scaling = halves.scaling, .part = QuantiseFp8::kCodes});
+      EXPECT_EQ(BitsOf(halves.scaling.scales), larger);
+      EXPECT_NE(BitsOf(halves.codes), BitsOf(q.codes));
+      const Values read = Read(halves), values = ValuesOf(in);
+      for (size_t i = 0; i < values.size(); ++i)
+        EXPECT_NEAR(read[i], values[i], std::abs(values[i]) / 8 + 8 * q.scaling.scales.data<float>()[0]) << i;
+    }
+  }
+}
+
 // E4M3 has 3 bits of fraction: the error is at most 1/16 of an element within 2^14 of its block's largest.
 TEST(QuantiseFp8, ErrorsAreThoseOfThreeBits) {
   Lab lab(1, 0);
