@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "gmock/gmock.h"
+#include "kernels/cuda/capability.h"
 #include "kernels/cuda/cuda_device.h"
 #include "tests/gpu/against_cpu.h"
 #include "tests/unit/kernels/lab.h"
@@ -422,10 +423,18 @@ std::string Told(const Gpu& gpu, std::string_view kernel) {
 std::string NameOf(const Options& o, std::string_view kind) {
   return StrCat(o.blocks_a == Fp8Blocks::kTensor ? "matmul_fp8_" : "matmul_fp8_block_", std::string(kind));
 }
-// What it is on the GPU at hand; the emulation's is Hopper.
-void ExpectOfLibrary(const Gpu& gpu, std::string_view kernel) {
+// The emulated library does what it is asked for. The emulated GPU is Hopper or, with TWOFOLD_EMULATED_CAPABILITY=100,
+// Blackwell.
+bool HasLayouts() { return cuda::CapabilityOf(0).major == 10; }
+void ExpectOfLibrary(const Gpu& gpu, const Options& o, std::string_view kind) {
+  const std::string kernel = NameOf(o, kind);
 #ifdef TWOFOLD_EMULATED_CUDA
-  EXPECT_EQ(Told(gpu, kernel), "cuBLASLt's kernels") << kernel;
+  const bool forward = !o.transpose_a && o.transpose_b, blocks = o.blocks_a != Fp8Blocks::kTensor;
+  if (blocks ? forward && !HasLayouts() : forward || HasLayouts()) {
+    EXPECT_EQ(Told(gpu, kernel), "cuBLASLt's kernels") << kernel;
+  } else {
+    EXPECT_THAT(Told(gpu, kernel), testing::StartsWith("own kernels (cuBLASLt has ")) << kernel;
+  }
 #else
   EXPECT_NE(Told(gpu, kernel), "nothing") << kernel;
 #endif
@@ -450,13 +459,43 @@ TEST_F(Fp8OnGpu, ForwardProductsOfTheLibraryAreThoseOfTheCpu) {
   }
 }
 
+// A gradient of the input, and one of the weight, which is added to others.
+TEST_F(Fp8OnGpu, BackwardProductsOfTheLibraryAreThoseOfTheCpu) {
+  for (const bool weight : {false, true}) {
+    for (const bool blocks : {false, true}) {
+      const Options o{.m = 48,
+                      .n = 144,
+                      .k = 272,
+                      .transpose_a = weight,
+                      .transpose_b = false,
+                      .accumulate = weight,
+                      .blocks_a = !blocks  ? Fp8Blocks::kTensor
+                                  : weight ? Fp8Blocks::kColumn
+                                           : Fp8Blocks::kRow,
+                      .blocks_b = !blocks  ? Fp8Blocks::kTensor
+                                  : weight ? Fp8Blocks::kColumn
+                                           : Fp8Blocks::kSquare,
+                      .format_a = blocks ? Fp8Format::kE4M3 : Fp8Format::kE5M2,
+                      .out = weight ? DType::kF32 : DType::kBF16};
+      SCOPED_TRACE(o.Text());
+      Gpu gpu;
+      Pair pair(0, &gpu.device);
+      const Outputs got = Multiply(pair, o, Whole, 1);
+      EXPECT_TRUE(Pair::Read(got.out.gpu) == BitsOf(got.out.cpu)) << "the product differs";
+      ExpectOfLibrary(gpu, o, weight ? "tn" : "nn");
+      const Outputs any = Multiply(pair, o, Uneven, 0.25);
+      ExpectClose(any.out, any.terms, OfSums());
+    }
+  }
+}
+
 TEST_F(Fp8OnGpu, NotesSayWhoseKernelsRan) {
   for (const Options& o : kForward) {
     SCOPED_TRACE(o.Text());
     Gpu gpu, own({.own_fp8 = true});
     Pair pair(0, &gpu.device), other(0, &own.device);
     const Outputs got = Multiply(pair, o, Whole, 1), want = Multiply(other, o, Whole, 1);
-    ExpectOfLibrary(gpu, NameOf(o, "nt"));
+    ExpectOfLibrary(gpu, o, "nt");
     EXPECT_EQ(Told(own, NameOf(o, "nt")), "own kernels (cuda.fp8: OWN)");
     EXPECT_TRUE(Pair::Read(got.out.gpu) == Pair::Read(want.out.gpu)) << "they differ";
   }
@@ -466,8 +505,6 @@ TEST_F(Fp8OnGpu, NotesSayWhoseKernelsRan) {
   EXPECT_THAT(Told(gpu, "matmul_fp8_nt"), testing::StartsWith("own kernels ("));
 #ifdef TWOFOLD_EMULATED_CUDA
   EXPECT_THAT(Told(gpu, "matmul_fp8_nt"), testing::HasSubstr("multiples of 16"));
-  Multiply(pair, {.m = 16, .n = 16, .k = 16, .transpose_b = false}, Whole, 1);
-  EXPECT_THAT(Told(gpu, "matmul_fp8_nn"), testing::HasSubstr("other layouts than a b^T"));
 #endif
 }
 
@@ -488,8 +525,8 @@ TEST_F(Fp8OnGpu, EpiloguesBehindTheLibraryAreThoseOfTheCpu) {
         if (epilogue == ops::MatMul::kGelu) ExpectClose(got.aux, terms, both + OfSums());
       }
     }
-    ExpectOfLibrary(gpu, NameOf(o, "gelu"));
-    ExpectOfLibrary(gpu, NameOf(o, "gelu_slope"));
+    ExpectOfLibrary(gpu, o, "gelu");
+    ExpectOfLibrary(gpu, o, "gelu_slope");
     if (HasFailure()) return;
   }
 }

@@ -2,7 +2,7 @@
 // (13).
 //
 //   Devices    TWOFOLD_EMULATED_GPUS (1) GPUs of TWOFOLD_EMULATED_GPU_MIB (8192) MiB each, of which a context takes 256
-//              MiB.
+//              MiB, of compute capability TWOFOLD_EMULATED_CAPABILITY / 10 (90).
 //   Memory     is host memory, filled with 0xff bytes when allocated and when freed. If the processor has protection
 //              keys, only the threads of streams can access what cudaMalloc returned, as on a GPU: the host gets a
 //              SIGSEGV if it touches it. TWOFOLD_EMULATED_GPUS_WITHIN_REACH=1 turns this off, for libraries that would

@@ -30,7 +30,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
   *p = {};
   std::snprintf(p->name, sizeof(p->name), "Emulated GPU");
   p->totalGlobalMem = Cuda().bytes;
-  p->major = 9, p->minor = 0;
+  static const auto capability = static_cast<int>(FromEnvironment("TWOFOLD_EMULATED_CAPABILITY", 90));
+  p->major = capability / 10, p->minor = capability % 10;
   p->multiProcessorCount = kMultiprocessors;
   p->l2CacheSize = 1 << 20;
   p->pciBusID = device + 1;
