@@ -115,8 +115,7 @@ void RowParallelLinear::BackwardWeights(nn::Context& ctx, nn::Saved& saved) {
   const nn::ProductOperand x = kInput.Take(fp8_.recipe, saved);
   const Tensor dy = saved.Take(kDy);
   // Without a bias, dy may not be kept; where codes are gathered, these are this rank's rows.
-  if (bias_ != nullptr)
-    nn::BiasGradient(ctx, GathersCodes(exchange_, fp8_.recipe) ? dy : exchange_.OwnRows(dy), bias_);
+  if (bias_ != nullptr) nn::BiasGradient(ctx, GathersCodes(exchange_, fp8_.recipe) ? dy : exchange_.OwnRows(dy), bias_);
   const nn::Parameter::Gradient dw = weight_->BeginGradient();
   ctx.Launch(nn::WeightGradientProduct(kGradient.Take(ctx, fp8_.recipe, dy, saved), x, dw));
   weight_->EndGradient();

@@ -27,9 +27,8 @@ TEST_F(Program, CalibratesThisMachineForPredictions) {
   ASSERT_EQ(Run(StrCat("calibrate --quick --json --out=", At("profile.textproto"))), 0) << err_;
   const nlohmann::json printed = nlohmann::json::parse(out_);
   EXPECT_EQ(printed["out"], At("profile.textproto"));
-  for (const char* kernel :
-       {"matmul_nt", "matmul_fp8_nt", "matmul_fp8_block_nt", "quantise_fp8", "quantise_fp8_blocks",
-        "scale_fp8", "round_fp8"})
+  for (const char* kernel : {"matmul_nt", "matmul_fp8_nt", "matmul_fp8_block_nt", "quantise_fp8", "quantise_fp8_blocks",
+                             "scale_fp8", "round_fp8"})
     EXPECT_THAT(printed["profile"]["kernels"].dump(), HasSubstr(StrCat("\"", kernel, "\"")));
   const std::string spec = Write("small.textproto", kSmall);
   ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("p"), " --set=fabric.simulated.profile=", At("profile.textproto"))),

@@ -78,7 +78,7 @@ TEST(Fp8Rows, ColumnsMultiplyTheCodesOfTheWhole) {
         whole.Backward(r.nn, r.Whole(kOut), of_whole);
         if (!saved.empty()) return "something is left";
         return Same(split.Parameters()[0]->gradient(), whole.Parameters()[0]->gradient()) ? ""
-                                                                                         : StrCat("dW of ", r.rank);
+                                                                                          : StrCat("dW of ", r.rank);
       });
     }
   }
