@@ -30,7 +30,7 @@ class CaseList {
   // The same in FP8, with bf16 results: of one scale for each operand, and of one for 128 elements along the sum, as a
   // linear layer has them. Kernels are named without "fp8_".
   void ProductInFp8(std::string_view kernel, int64_t m, int64_t n, int64_t k);
-  // Rounding to FP8, with one scale, at once and in its halves, and with one for each 128 x 128, which stands for other
+  // Rounding to FP8, with one scale, at once and (of bf16) in its halves, and with one for each 128 x 128, which stands for other
   // blocks, too.
   void RoundToFp8(DType t, int64_t r, int64_t c);
   // Each of the batch_heads heads has keys of its own.
