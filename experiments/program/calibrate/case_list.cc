@@ -84,7 +84,8 @@ void CaseList::RoundToFp8(DType t, int64_t r, int64_t c) {
       return ops::Fp8Scaling{a.Output(ops::Fp8Scales(blocks, r, c), DType::kF32), ops::Fp8Format::kE4M3, blocks};
     });
   }
-  if (t != DType::kBF16) return;  // halves
+}
+void CaseList::RoundToFp8InHalves(DType t, int64_t r, int64_t c) {
   constexpr auto kWhole = ops::Fp8Blocks::kTensor;
   Add<ops::QuantiseFp8>(
       In({r, c}, t), None(),

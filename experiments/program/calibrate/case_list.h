@@ -30,9 +30,9 @@ class CaseList {
   // The same in FP8, with bf16 results: of one scale for each operand, and of one for 128 elements along the sum, as a
   // linear layer has them. Kernels are named without "fp8_".
   void ProductInFp8(std::string_view kernel, int64_t m, int64_t n, int64_t k);
-  // Rounding to FP8, with one scale, at once and (of bf16) in its halves, and with one for each 128 x 128, which stands for other
-  // blocks, too.
+  // Rounding to FP8, with one scale, and with one for each 128 x 128, which stands for other blocks, too.
   void RoundToFp8(DType t, int64_t r, int64_t c);
+  void RoundToFp8InHalves(DType t, int64_t r, int64_t c);  // with one scale
   // Each of the batch_heads heads has keys of its own.
   void Attend(DType t, int64_t batch_heads, int64_t length, int64_t d);
   // The rectangles of the steps of ring attention: a rank's own tokens, the first half of other ranks' keys, the rank's

@@ -99,6 +99,7 @@ class CpuCases : public CaseList {
         if (r * c > limits().elements) continue;
         ByRow(t, r, c);
         RoundToFp8(t, r, c);
+        if (t == DType::kBF16) RoundToFp8InHalves(t, r, c);
         Losses(t, r, c);
       }
     }

@@ -133,6 +133,7 @@ class List : public CaseList {
         if (2 * r * c > limits().elements) continue;
         ByRow(t, r, c);
         RoundToFp8(t, r, c);
+        if (t == DType::kBF16 && (tiny_ || r >= 4096)) RoundToFp8InHalves(t, r, c);
       }
       for (const int64_t c : classes) {
         if (r * c <= limits().elements) Losses(t, r, c);
