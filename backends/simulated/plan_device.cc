@@ -17,6 +17,7 @@
 #include "core/comm/staging.h"
 #include "sim/collectives/schedule.h"
 #include "sim/cost/framework_cost_model.h"
+#include "sim/cost/laws/law_times.h"
 #include "sim/cost/laws/product_law.h"
 #include "sim/cost/load.h"
 #include "sim/cost/profile_cost_model.h"
@@ -123,16 +124,21 @@ void NoteFp8(const spec::Spec& spec, const host::Costs& costs, SimulationPlan& p
     }
     return;
   }
+  const ops::Fp8Scaling scaling{.blocks = spec.train().precision().fp8().scaling() == spec::Fp8::BLOCK
+                                              ? ops::Fp8Blocks::kRow
+                                              : ops::Fp8Blocks::kTensor};
+  const cluster::ProductLaw* law = ProductLawOf(costs.device.laws(), Fp8LawOf(scaling));
   const char* const own =
       spec.cuda().fp8() == spec::Cuda::Fp8::OWN
-          ? "with cuda.fp8: OWN device CUDA runs its own kernels, which need none and have not been timed"
-          : "where cuBLASLt needs such copies, device CUDA runs its own kernels, which need none and have not been "
-            "timed";
-  plan.notes.push_back(StrCat(
-      "products in FP8 take the time of the device's FP8 law, and rounding their operands that of its bytes; the law "
-      "is of NVIDIA's libraries, whose copies in another layout for the two backward products, which GPUs before "
-      "Blackwell need, are not modelled; ",
-      own, "; MFU counts the peak of train.precision.parameter"));
+          ? "with cuda.fp8: OWN device CUDA runs its own kernels"
+          : "device CUDA runs cuBLASLt's where it has them for codes as they lie in memory, and its "
+            "own kernels elsewhere";
+  plan.notes.push_back(
+      StrCat("products in FP8 take the time of the device's FP8 law", law != nullptr ? ", fitted to the column " : "",
+             law != nullptr ? law->column() : "", ", and rounding their operands that of its bytes; ", own,
+             ", which have not been timed; copies of operands in another layout, which libraries need for the two "
+             "backward products on GPUs before Blackwell, are not modelled; MFU counts the peak of "
+             "train.precision.parameter"));
 }
 
 // How far devices of this type differ in speed.

@@ -65,7 +65,7 @@ constexpr auto kKernelRows =
                   "quantise_stochastic", "random_places", "route_backward", "route_forward", "scatter_elements",
                   "sign_pack", "sign_unpack", "top_k",
                   // to FP8
-                  "quantise_fp8", "quantise_fp8_blocks", "round_fp8", "scale_fp8"}});
+                  "quantise_fp8", "quantise_fp8_blocks", "round_fp8", "largest_fp8"}});
 
 }  // namespace
 

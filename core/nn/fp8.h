@@ -13,12 +13,14 @@
 // For a layer of in inputs and out outputs and r rows of x, in elements of e bytes:
 //   memory   x is kept for dW in 1 byte an element and its scales (kBlock: 4 bytes for 128 elements), instead of e.
 //            If another layer keeps the same x in its own type, FP8 adds a copy. W and dy are rounded when they are
-//            used. The codes of dy stay until dW (kCurrent), those of W are dropped at once or, with `keep_weights`,
-//            kept for the other micro-batches of the step: 1 byte a parameter and the scales, from the first step on
+//            used. The codes of dy stay until dW (kCurrent; with a bias dy itself, too), those of W are dropped at once
+//            or, with `keep_weights`, kept for the other micro-batches of the step: 1 byte a parameter and the scales,
+//            from the first step on
 //   compute  rounding reads e and writes 1 byte an element (kCurrent reads twice): x and dy once (kBlock: once along
 //            each dimension), W once in each of the two products or, with `keep_weights`, once a step
-// Nothing is communicated: each rank scales what it has. So ranks that hold parts of one matrix (tp) may have different
-// scales, which are powers of two and so differ only in what underflows.
+// These functions communicate nothing: each rank scales what it has (strategies/tensor_parallel/fp8_rows.h does). So
+// ranks that hold parts of one matrix (tp) may have different scales, which are powers of two and so differ only in
+// what underflows.
 #pragma once
 
 #include "core/device/ops/product.h"

@@ -109,7 +109,12 @@ absl::StatusOr<plan::Question> QuestionOf(const PlanAsked& o) {
   if (q.given.framework() != spec::TWOFOLD) {
     const absl::StatusOr<framework::Framework> found = FindFramework(q.given);
     if (!found.ok()) return found.status();
-    q.early_stop = found->defaults().train().activation_checkpointing().early_stop();
+    const spec::Train& defaults = found->defaults().train();
+    q.early_stop = defaults.activation_checkpointing().early_stop();
+    // It depends on the layout, too. The default is already in the spec.
+    spec::Precision& precision = *q.given.mutable_train()->mutable_precision();
+    q.keep_weights = precision.matmul() == spec::Precision::FP8 && defaults.precision().fp8().keep_weights();
+    if (q.keep_weights && precision.fp8().keep_weights()) precision.mutable_fp8()->clear_keep_weights();
   }
   if (absl::Status s = SetSequence(o.sequence, *q.given.mutable_model()); !s.ok()) return s;
   if (absl::Status s = CheckPlannable(q.given, q.file); !s.ok()) return s;

@@ -67,9 +67,15 @@ uint32_t LargestBits(const Tensor& in, ThreadPool& pool) {
 }
 
 void QuantiseTensor(const ops::QuantiseFp8& o, ThreadPool& pool) {
-  float& scale = o.scaling.scales.data<float>()[0];
-  if (o.part != ops::QuantiseFp8::kCodes) scale = ops::rules::Fp8ScaleOf(LargestBits(o.in, pool), o.scaling.format);
-  if (o.part == ops::QuantiseFp8::kScale) return;
+  using ops::QuantiseFp8;
+  const uint32_t largest =
+      o.part == QuantiseFp8::kCodes ? static_cast<uint32_t>(o.largest.data<int32_t>()[0]) : LargestBits(o.in, pool);
+  if (o.part == QuantiseFp8::kLargest) {
+    o.largest.data<int32_t>()[0] = static_cast<int32_t>(largest);
+    return;
+  }
+  const float scale = ops::rules::Fp8ScaleOf(largest, o.scaling.format);
+  o.scaling.scales.data<float>()[0] = scale;
   const Source<float> source(o.in);
   uint8_t* codes = o.codes.data<uint8_t>();
   std::array<float, kChunk> factor;

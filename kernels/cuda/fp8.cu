@@ -53,21 +53,14 @@ __global__ void __launch_bounds__(kRoundThreads)
   if (threadIdx.x == 0) largest[blockIdx.x] = most;
 }
 
-// Without parts, the scale is there. With n = 0 it is chosen, and nothing is rounded.
 template <class T, Fp8Format kFormat>
 __global__ void __launch_bounds__(kRoundThreads)
     RoundToFp8(const T* in, int64_t n, const uint32_t* largest, int parts, bool packs, uint8_t* codes, float* scale) {
-  float chosen;
-  if (parts > 0) {
-    uint32_t most = 0;
-    for (int i = static_cast<int>(threadIdx.x); i < parts; i += kRoundThreads) most = max(most, largest[i]);
-    most = BlockReduce(most, MaximumOf(), uint32_t{0});
-    chosen = ops::rules::Fp8ScaleOf(most, kFormat);
-    if (blockIdx.x == 0 && threadIdx.x == 0) *scale = chosen;
-  } else {
-    chosen = *scale;
-  }
-  const float factor = RoundingFactor(chosen);
+  uint32_t most = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < parts; i += kRoundThreads) most = max(most, largest[i]);
+  most = BlockReduce(most, MaximumOf(), uint32_t{0});
+  const float chosen = ops::rules::Fp8ScaleOf(most, kFormat), factor = RoundingFactor(chosen);
+  if (blockIdx.x == 0 && threadIdx.x == 0) *scale = chosen;
   const int64_t step = int64_t{gridDim.x} * kRoundThreads * kRoundEach;
   for (int64_t at = (int64_t{blockIdx.x} * kRoundThreads + threadIdx.x) * kRoundEach; at < n; at += step) {
     const bool whole = packs && at + kRoundEach <= n;
@@ -150,20 +143,33 @@ __global__ void __launch_bounds__(kRoundThreads)
   }
 }
 
+// In `to`, the largest magnitude of each of `parts`.
+template <class T>
+void FindLargest(const Tensor& in, int64_t parts, uint32_t* to, const Context& c) {
+  const int64_t part = CeilDiv(CeilDiv(in.numel(), parts), kRoundEach) * kRoundEach;
+  Launch(LargestMagnitudes<T>, static_cast<unsigned>(parts), kRoundThreads, 0, c.stream, At<T>(in), in.numel(), part,
+         PacksFit(kRoundEach, kRoundEach, {&in}), to);
+}
+
+template <class T>
+void FindLargestOfAll(const ops::QuantiseFp8& o, const Context& c) {
+  const int64_t parts = ops::rules::CudaFp8Parts(o.in.numel());
+  uint32_t* const of_parts = reinterpret_cast<uint32_t*>(c.workspace);
+  FindLargest<T>(o.in, parts, of_parts, c);
+  // The bits of magnitudes are numbers, whose largest magnitude has the largest bits.
+  Launch(LargestMagnitudes<float>, 1u, kRoundThreads, 0, c.stream, reinterpret_cast<const float*>(of_parts), parts,
+         CeilDiv(parts, kRoundEach) * kRoundEach, false, At<uint32_t>(o.largest));
+}
+
 template <class T, Fp8Format kFormat>
 void RoundWhole(const ops::QuantiseFp8& o, const Context& c) {
-  const int64_t n = o.in.numel(), parts = o.part == ops::QuantiseFp8::kCodes ? 0 : ops::rules::CudaFp8Parts(n);
-  uint32_t* largest = reinterpret_cast<uint32_t*>(c.workspace);
-  if (parts > 0) {
-    const int64_t part = CeilDiv(CeilDiv(n, parts), kRoundEach) * kRoundEach;
-    Launch(LargestMagnitudes<T>, static_cast<unsigned>(parts), kRoundThreads, 0, c.stream, At<T>(o.in), n, part,
-           PacksFit(kRoundEach, kRoundEach, {&o.in}), largest);
-  }
-  const int64_t rounded = o.part == ops::QuantiseFp8::kScale ? 0 : n;
-  const bool packs = rounded > 0 && PacksFit(kRoundEach, kRoundEach, {&o.in, &o.codes});
-  const auto blocks = rounded > 0 ? GridFor(CeilDiv(n, kRoundEach), kRoundThreads, c.multiprocessors) : 1;
-  Launch(RoundToFp8<T, kFormat>, blocks, kRoundThreads, 0, c.stream, At<T>(o.in), rounded, largest,
-         static_cast<int>(parts), packs, rounded > 0 ? At<uint8_t>(o.codes) : nullptr, At<float>(o.scaling.scales));
+  const bool known = o.part == ops::QuantiseFp8::kCodes;
+  const int64_t n = o.in.numel(), parts = known ? 1 : ops::rules::CudaFp8Parts(n);
+  uint32_t* const largest = known ? At<uint32_t>(o.largest) : reinterpret_cast<uint32_t*>(c.workspace);
+  if (!known) FindLargest<T>(o.in, parts, largest, c);
+  Launch(RoundToFp8<T, kFormat>, GridFor(CeilDiv(n, kRoundEach), kRoundThreads, c.multiprocessors), kRoundThreads, 0,
+         c.stream, At<T>(o.in), n, largest, static_cast<int>(parts),
+         PacksFit(kRoundEach, kRoundEach, {&o.in, &o.codes}), At<uint8_t>(o.codes), At<float>(o.scaling.scales));
 }
 
 template <class T, Fp8Format kFormat>
@@ -183,6 +189,7 @@ void RoundTiles(const ops::QuantiseFp8& o, const Context& c) {
 void Compute(const ops::QuantiseFp8& o, const Context& c) {
   if (o.in.numel() == 0) return;
   ForNarrow(o.in.dtype(), [&]<class T>() {
+    if (o.part == ops::QuantiseFp8::kLargest) return FindLargestOfAll<T>(o, c);
     const auto round = [&]<Fp8Format kFormat>() {
       o.scaling.blocks == Fp8Blocks::kTensor ? RoundWhole<T, kFormat>(o, c) : RoundTiles<T, kFormat>(o, c);
     };

@@ -13,13 +13,17 @@
 namespace twofold::sim::nccl_routes {
 namespace {
 
-// The device at which each rail enters a node, by its local number. `node`: its ranks.
-std::vector<int> RailDevices(const Places& places, const std::vector<int>& node) {
-  std::vector<int> devices, seen;
+// The rails of a node, in the order of its devices, and the first device on each, by its local number.
+struct RailDevice {
+  int rail, device;
+};
+// `node`: its ranks.
+std::vector<RailDevice> RailDevices(const Places& places, const std::vector<int>& node) {
+  std::vector<RailDevice> devices;
   for (size_t l = 0; l < node.size(); ++l) {
     const int rail = places.rail[At(node[l])];
-    if (std::find(seen.begin(), seen.end(), rail) != seen.end()) continue;
-    seen.push_back(rail), devices.push_back(static_cast<int>(l));
+    if (std::none_of(devices.begin(), devices.end(), [&](const RailDevice& d) { return d.rail == rail; }))
+      devices.push_back({rail, static_cast<int>(l)});
   }
   return devices;
 }
@@ -128,14 +132,26 @@ std::vector<int> WayThrough(const Places& places, const std::vector<int>& node, 
 
 std::vector<std::vector<std::vector<int>>> WaysThroughAll(const Places& places,
                                                           const std::vector<std::vector<int>>& nodes) {
+  std::vector<std::vector<RailDevice>> devices;
+  for (const std::vector<int>& node : nodes) devices.push_back(RailDevices(places, node));
+  const auto fewest = std::min_element(devices.begin(), devices.end(),
+                                       [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  // Ring r is on the r-th rail of the node with the fewest; in nodes without that rail, on another one.
+  const std::vector<RailDevice> rails = *fewest;
+  const auto is_on = [](int rail) { return [rail](const RailDevice& d) { return d.rail == rail; }; };
   std::vector<std::vector<std::vector<int>>> ways;
-  size_t rails = places.node.size();
-  for (const std::vector<int>& node : nodes) {
+  for (size_t v = 0; v < nodes.size(); ++v) {
     std::vector<std::vector<int>>& of_node = ways.emplace_back();
-    for (int first : RailDevices(places, node)) of_node.push_back(WayThrough(places, node, first));
-    rails = std::min(rails, of_node.size());
+    auto other = devices[v].begin();
+    for (const RailDevice& ring : rails) {
+      auto on = std::find_if(devices[v].begin(), devices[v].end(), is_on(ring.rail));
+      if (on == devices[v].end()) {
+        while (std::any_of(rails.begin(), rails.end(), is_on(other->rail))) ++other;
+        on = other++;
+      }
+      of_node.push_back(WayThrough(places, nodes[v], on->device));
+    }
   }
-  for (std::vector<std::vector<int>>& of_node : ways) of_node.resize(rails);
   return ways;
 }
 
@@ -144,7 +160,7 @@ std::vector<std::vector<int>> WaysThrough(const Places& places) {
   for (int r = 0; r < places.ranks(); ++r)
     if (places.node[At(r)] == 0) node.push_back(r);
   std::vector<std::vector<int>> ways;
-  for (int first : RailDevices(places, node)) ways.push_back(WayThrough(places, node, first));
+  for (const RailDevice& on : RailDevices(places, node)) ways.push_back(WayThrough(places, node, on.device));
   return ways;
 }
 

@@ -105,7 +105,8 @@ std::vector<ChainHop> Chains(const std::vector<std::vector<int>>& ways) {
   return chains;
 }
 
-// Nodes that hold different numbers of ranks. On each rail that all of them have, chains from the node's device on it.
+// Nodes that hold different numbers of ranks. On each rail of the node with the fewest, chains from each node's device
+// on it. The latency is that of the chain in the node with the most ranks.
 NcclRoute UnequalTrees(const Places& places, std::vector<NcclHop> storage) {
   const std::vector<std::vector<int>> nodes = RanksByNode(places);
   const auto ways = WaysThroughAll(places, nodes);
@@ -113,10 +114,13 @@ NcclRoute UnequalTrees(const Places& places, std::vector<NcclHop> storage) {
   const std::vector<TreeHop> trees = BothTrees(places.nodes);
   Hops hops(places, rails * 2 * (At(places.ranks()) + trees.size()), std::move(storage));
   const double share = 1.0 / static_cast<double>(rails);
+  const auto largest = static_cast<size_t>(
+      std::max_element(nodes.begin(), nodes.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); }) -
+      nodes.begin());
   for (size_t r = 0; r < rails; ++r) {
     const auto rank = [&](size_t v, size_t k) { return nodes[v][At(ways[v][r][k])]; };
     for (size_t v = 0; v < nodes.size(); ++v) {
-      const double crossings = r == 0 && v == 0 ? 1 : 0;
+      const double crossings = r == 0 && v == largest ? 1 : 0;
       for (size_t k = 0; k + 1 < nodes[v].size(); ++k)
         hops.Add(rank(v, k + 1), rank(v, k), share, crossings), hops.Add(rank(v, k), rank(v, k + 1), share, crossings);
     }

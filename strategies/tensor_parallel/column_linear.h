@@ -13,7 +13,7 @@
 //                  for the weight's gradient
 //   compute        1/n of the layer's three matrix products; nothing is computed twice
 // FP8 (core/nn/fp8.h): each rank scales its rows of W and its part of dY. The input is kept in FP8. With sequence
-// parallelism, that are the codes of the rank's own rows, which are gathered (fp8_rows.h); but with one scale for 128
+// parallelism, these are the codes of the rank's own rows, which are gathered (fp8_rows.h); but with one scale for 128
 // elements, own rows are kept and gathered in their own type, and rounded once they are gathered.
 // Overlap: the input's gradient is summed while the weight's gradient is computed, and the input is gathered again
 // while its gradient is computed. The gather of the forward pass is hidden only by `rings` (ring_product.h). If a

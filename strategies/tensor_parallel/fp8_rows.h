@@ -1,9 +1,10 @@
 // Sequence parallelism with products in FP8 (scaling CURRENT): each rank rounds its own rows, and the codes are
-// gathered instead of the rows. For that, the ranks agree on one scale: the largest that one of them would choose.
+// gathered instead of the rows. For that, the ranks agree on the largest magnitude, from which the scale follows.
 //   Transformer Engine, Float8CurrentScalingQuantizer with amax reduction (transformer_engine/pytorch/tensor)
 //
 // With n ranks and rows of M bytes in the layer's own type, of 2 bytes an element:
-//   memory         M / 2n for the codes of the rank's rows, which are all that is kept for the weight's gradient
+//   memory         a layer split by columns keeps M / 2n for the weight's gradient, the codes of the rank's rows; one
+//                  split by rows keeps M / 2 until then, the codes of all rows of its gradient
 //   communication  an all-reduce of 4 bytes, and M / 2 to gather instead of M
 //   compute        rounding 1 / n of the rows instead of all of them
 // Codes and scale are those of rounding the gathered rows, to the bit.

@@ -96,15 +96,17 @@ void RowParallelLinear::GatherCodesAndMultiply(nn::Context& ctx, Tensor dy, Make
   if (exchange_.rings()) all = ctx.Activation(exchange_.WholeOf(dy.shape()), DType::kU8);
   const Tensor codes = exchange_.rings() ? exchange_.OwnRows(all) : ctx.Activation(dy.shape(), DType::kU8);
   nn::ProductOperand read = RoundOwnRows(ctx, exchange_, dy, ops::Fp8Format::kE5M2, codes);
+  const DType dtype = dy.dtype();
+  if (bias_ == nullptr) dy = Tensor();
   if (exchange_.rings()) {
-    make(all.shape(), dy.dtype());
+    make(all.shape(), dtype);
     GatherInRing(ctx, exchange_, codes, &all, [&](const Tensor& rows, int rank) {
       multiply({Rows(rows), read.scaling}, [&](const Tensor& t) { return exchange_.RowsOf(t, rank); });
     });
     read.matrix = Rows(all);
   } else {
     all = exchange_.Enter(ctx, codes).Wait(ctx);
-    make(all.shape(), dy.dtype());
+    make(all.shape(), dtype);
     read.matrix = Rows(all);
     multiply(read, [](const Tensor& t) { return t; });
   }

@@ -101,13 +101,19 @@ Quantised Quantise(Pair& pair, const Twin& in, Fp8Format format, Fp8Blocks block
 // In its two halves, which differ in nothing.
 Quantised QuantiseInHalves(Pair& pair, const Twin& in, Fp8Format format) {
   using ops::QuantiseFp8;
+  const Twin largest = pair.Blank({1, 1}, DType::kI32);
   Quantised q{pair.Blank({in.cpu.dim(0), in.cpu.dim(1)}, DType::kU8), pair.Blank({1, 1}, DType::kF32), format,
               Fp8Blocks::kTensor};
   pair.Run([&](auto part) -> ops::Op {
-    return QuantiseFp8{.in = part(in), .codes = {}, .scaling = q.Scaling(part), .part = QuantiseFp8::kScale};
+    return QuantiseFp8{
+        .in = part(in), .codes = {}, .scaling = {}, .part = QuantiseFp8::kLargest, .largest = part(largest)};
   });
   pair.Run([&](auto part) -> ops::Op {
-    return QuantiseFp8{.in = part(in), .codes = part(q.codes), .scaling = q.Scaling(part), .part = QuantiseFp8::kCodes};
+    return QuantiseFp8{.in = part(in),
+                       .codes = part(q.codes),
+                       .scaling = q.Scaling(part),
+                       .part = QuantiseFp8::kCodes,
+                       .largest = part(largest)};
   });
   return q;
 }

@@ -154,7 +154,8 @@ TEST(Fp8Layouts, KeptWeightsGiveTheSameBits) {
       {"SequenceParallel", "micro_batch: 4", "tp: 2 sequence_parallel: true"},
       {"Rings", "micro_batch: 4", "tp: 2 sequence_parallel: true tp_overlap: true"},
       {"ZeroBubble", "micro_batch: 2", "pp: 2 schedule: ZERO_BUBBLE_H1"},
-      {"Recomputed", "micro_batch: 4 activation_checkpointing {}", ""},
+      {"TpRecomputed", "micro_batch: 4 activation_checkpointing {}", "tp: 2"},
+      {"Offloaded", "micro_batch: 4", "dp: 2 sharding: ZERO_2 offload: OFFLOAD_OPTIMIZER"},
   };
   for (const Layout& layout : kKept) {
     for (const char* recipe : {"", "scaling: BLOCK"}) {

@@ -28,7 +28,7 @@ TEST_F(Program, CalibratesThisMachineForPredictions) {
   const nlohmann::json printed = nlohmann::json::parse(out_);
   EXPECT_EQ(printed["out"], At("profile.textproto"));
   for (const char* kernel : {"matmul_nt", "matmul_fp8_nt", "matmul_fp8_block_nt", "quantise_fp8", "quantise_fp8_blocks",
-                             "scale_fp8", "round_fp8"})
+                             "largest_fp8", "round_fp8"})
     EXPECT_THAT(printed["profile"]["kernels"].dump(), HasSubstr(StrCat("\"", kernel, "\"")));
   const std::string spec = Write("small.textproto", kSmall);
   ASSERT_EQ(Run(StrCat("run ", spec, " --out=", At("p"), " --set=fabric.simulated.profile=", At("profile.textproto"))),

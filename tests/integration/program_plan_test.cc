@@ -74,6 +74,18 @@ TEST_F(Program, PlansForWhatMightChange) {
   EXPECT_EQ(both[1]["name"], "twice the nodes");
 }
 
+// MEGATRON keeps rounded weights where a layout lets it; those that gather them are legal nevertheless. Who asks for it
+// is told which layouts cannot.
+TEST_F(Program, PlansFp8OfAFrameworkThatKeepsWeights) {
+  const std::string plan =
+      StrCat("plan ", Write("job.textproto", kJob), " --ranks=2 --json --set=train.precision.matmul=FP8 ");
+  ASSERT_EQ(Run(StrCat(plan, "--framework=MEGATRON --out=", At("fp8"))), 0) << err_;
+  EXPECT_EQ(nlohmann::json::parse(out_)["refused"].size(), 0U) << out_;
+  EXPECT_THAT(ReadAll(At("fp8/spec.textproto")), HasSubstr("keep_weights: true"));
+  ASSERT_EQ(Run(plan + "--set=train.precision.fp8.keep_weights=true"), 0) << err_;
+  EXPECT_THAT(nlohmann::json::parse(out_)["refused"].dump(), HasSubstr("keep_weights"));
+}
+
 TEST_F(Program, SaysThatNoLayoutFits) {
   const std::string spec = Write("job.textproto", StrCat(kJob, "memory { budget_mib: 0.5 }\n"));
   ASSERT_EQ(Run(StrCat("plan ", spec, " --ranks=2")), 3) << err_;

@@ -19,20 +19,25 @@ namespace rules {
 
 // One scale for the whole tensor needs a pass of its own over the input, to find the largest magnitude.
 KernelKey Key(const QuantiseFp8& o) {
-  constexpr std::string_view kNames[] = {"quantise_fp8", "scale_fp8", "round_fp8"};
-  return ByRows(o.scaling.blocks == Fp8Blocks::kTensor ? kNames[o.part] : "quantise_fp8_blocks", o.in);
+  if (o.part == QuantiseFp8::kLargest) return ByRows("largest_fp8", o.in);
+  if (o.part == QuantiseFp8::kCodes) return ByRows("round_fp8", o.in);
+  return ByRows(o.scaling.blocks == Fp8Blocks::kTensor ? "quantise_fp8" : "quantise_fp8_blocks", o.in);
 }
 Cost CostOf(const QuantiseFp8& o) {
   const int64_t passes = o.scaling.blocks == Fp8Blocks::kTensor && o.part == QuantiseFp8::kBoth ? 2 : 1;
-  const Bytes written = o.part == QuantiseFp8::kScale ? Bytes(0) : o.codes.bytes();
-  return Streaming(6, o.in.numel(), Bytes(passes * o.in.bytes().value()), written + o.scaling.scales.bytes());
+  const Bytes written =
+      o.part == QuantiseFp8::kLargest ? o.largest.bytes() : o.codes.bytes() + o.scaling.scales.bytes();
+  return Streaming(6, o.in.numel(), Bytes(passes * o.in.bytes().value()), written);
 }
 void CheckShapes(const QuantiseFp8& o) {
   const Tensor& scales = o.scaling.scales;
-  const bool codes = o.codes.shape() == o.in.shape() && o.codes.dtype() == DType::kU8;
-  Expect(o.in.shape().rank() == 2 && (o.part == QuantiseFp8::kScale ? o.codes.empty() : codes) &&
-             (o.part == QuantiseFp8::kBoth || o.scaling.blocks == Fp8Blocks::kTensor) && IsFloat(o.in.dtype()) &&
-             o.in.dtype() != DType::kF64 && scales.dtype() == DType::kF32 &&
+  const bool half = o.part != QuantiseFp8::kBoth;
+  Expect(o.in.shape().rank() == 2 && IsFloat(o.in.dtype()) && o.in.dtype() != DType::kF64 &&
+             (!half || (o.scaling.blocks == Fp8Blocks::kTensor && o.largest.dtype() == DType::kI32 &&
+                        o.largest.shape() == Shape{1, 1})),
+         Key(o).name, {&o.in, &o.largest});
+  if (o.part == QuantiseFp8::kLargest) return;
+  Expect(o.codes.shape() == o.in.shape() && o.codes.dtype() == DType::kU8 && scales.dtype() == DType::kF32 &&
              scales.shape() == Fp8Scales(o.scaling.blocks, o.in.dim(0), o.in.dim(1)),
          Key(o).name, {&o.in, &o.codes, &scales});
 }

@@ -47,12 +47,13 @@ Shape Fp8Scales(Fp8Blocks blocks, int64_t m, int64_t n);  // kTensor: [1, 1]
 struct QuantiseFp8 {
   Tensor in /*F32, BF16 or F16 [m, n]*/, codes /*U8 [m, n]*/;
   Fp8Scaling scaling /*of the codes*/;
-  // Half of it, with kTensor: where `in` is a part of a tensor, ranks agree on the largest scale in between.
+  // Half of it, with kTensor: where `in` is a part of a tensor, ranks agree on the largest magnitude in between.
   enum Part : uint8_t {
     kBoth,
-    kScale,  // only chooses the scale; no codes
-    kCodes   // rounds with the scale that is there
+    kLargest,  // only finds the largest magnitude; no codes and no scales
+    kCodes     // the scale that follows from a magnitude, and the codes
   } part = kBoth;
+  Tensor largest = {} /*I32 [1, 1]: a magnitude's bits as F32, so that NaN is above infinity*/;
 };
 
 namespace rules {

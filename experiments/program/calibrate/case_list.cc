@@ -86,19 +86,14 @@ void CaseList::RoundToFp8(DType t, int64_t r, int64_t c) {
   }
 }
 void CaseList::RoundToFp8InHalves(DType t, int64_t r, int64_t c) {
-  constexpr auto kWhole = ops::Fp8Blocks::kTensor;
-  Add<ops::QuantiseFp8>(
-      In({r, c}, t), None(),
-      [](Operands& a) {
-        return ops::Fp8Scaling{a.Output(Shape{1, 1}, DType::kF32), ops::Fp8Format::kE4M3, kWhole};
-      },
-      ops::QuantiseFp8::kScale);
+  const Operand largest = Out({1, 1}, DType::kI32);
+  Add<ops::QuantiseFp8>(In({r, c}, t), None(), ops::Fp8Scaling{}, ops::QuantiseFp8::kLargest, largest);
   Add<ops::QuantiseFp8>(
       In({r, c}, t), Out({r, c}, DType::kU8),
       [](Operands& a) {
-        return ops::Fp8Scaling{a.State(Shape{1, 1}, DType::kF32), ops::Fp8Format::kE4M3, kWhole};
+        return ops::Fp8Scaling{.scales = a.Output(Shape{1, 1}, DType::kF32)};
       },
-      ops::QuantiseFp8::kCodes);
+      ops::QuantiseFp8::kCodes, largest);
 }
 
 void CaseList::Attend(DType t, int64_t batch_heads, int64_t length, int64_t d) {

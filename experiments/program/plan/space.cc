@@ -250,6 +250,10 @@ spec::Spec SpecOf(const Question& question, const Layout& layout) {
     auto& recompute = *spec.mutable_train()->mutable_activation_checkpointing();
     if (!recompute.has_early_stop()) recompute.set_early_stop(true);
   }
+  if (question.keep_weights && WeightsStay(spec)) {
+    spec::Fp8& fp8 = *spec.mutable_train()->mutable_precision()->mutable_fp8();
+    if (!fp8.has_keep_weights()) fp8.set_keep_weights(true);
+  }
   if (layout.tp == 1) spec.mutable_parallel()->clear_tp_backward_overlap();  // of messages that there are none of
   FillDefaults(spec, question.file);
   return spec;

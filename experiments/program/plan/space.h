@@ -35,7 +35,8 @@ struct Question {
   std::string file;  // begins errors
   int64_t ranks = 1, ranks_per_node = 1;
   std::vector<std::string> codecs = {};  // of spec::Compression, to be tried besides none
-  bool early_stop = false;  // what the framework does where a layout recomputes, and the spec leaves that open
+  bool early_stop = false;    // what the framework does where a layout recomputes, and the spec leaves that open
+  bool keep_weights = false;  // likewise, with products in FP8, where a layout's weights stay
 };
 
 struct Refusal {

@@ -28,14 +28,12 @@ absl::Status ExpandFramework(spec::Spec& spec, const std::string& file) {
   if (!found.ok()) return Within(StrCat(file, ": "), found.status());
   spec::Spec whole = found->defaults();
   whole.MergeFrom(spec);
-  // It says how products are in FP8, not that they are; and codes are not kept of weights that are gathered.
+  // It says how products are in FP8, not that they are; and codes are kept where that is possible.
   spec::Precision& precision = *whole.mutable_train()->mutable_precision();
-  if (precision.matmul() != spec::Precision::FP8 && !spec.train().precision().has_fp8()) precision.clear_fp8();
-  const spec::Parallel::Sharding sharding = whole.parallel().sharding();
-  if (precision.has_fp8() && !spec.train().precision().fp8().has_keep_weights() &&
-      (sharding == spec::Parallel::FULL_SHARD || sharding == spec::Parallel::HYBRID_SHARD)) {
+  const spec::Precision& given = spec.train().precision();
+  if (precision.matmul() != spec::Precision::FP8 && !given.has_fp8()) precision.clear_fp8();
+  if (precision.has_fp8() && !given.fp8().has_keep_weights() && !WeightsStay(whole))
     precision.mutable_fp8()->clear_keep_weights();
-  }
   // It says how blocks are recomputed, not that they are.
   if (!spec.train().has_activation_checkpointing()) whole.mutable_train()->clear_activation_checkpointing();
   spec = std::move(whole);

@@ -61,6 +61,10 @@ absl::Status ExpandHfConfig(spec::Spec& spec, const std::string& file);
 // Gives fields that the spec leaves out the defaults of its framework, whose file is looked for beside the spec's.
 absl::Status ExpandFramework(spec::Spec& spec, const std::string& file);
 
+// Whether weights stay in memory and as they are between a step's first product and its update, as
+// train.precision.fp8.keep_weights needs it. For specs without defaults, too.
+bool WeightsStay(const spec::Spec& spec);
+
 // Replaces model.moe.routing.counts.file by the rows in that file. Call it after FillDefaults.
 absl::Status ExpandRoutingFile(spec::Spec& spec, const std::string& file);
 

@@ -113,7 +113,7 @@ void CheckStochasticRounding(const Precision& p, Problems& problems) {
 
 // Codes are those of the weights at the beginning of a step, of a tensor that is there all the time.
 void CheckKeptWeights(const spec::Spec& spec, Problems& problems) {
-  if (!spec.train().precision().fp8().keep_weights()) return;
+  if (!spec.train().precision().fp8().keep_weights() || WeightsStay(spec)) return;
   constexpr std::string_view kField = "train.precision.fp8.keep_weights";
   const spec::Parallel& p = spec.parallel();
   if (p.sharding() == spec::Parallel::FULL_SHARD || p.sharding() == spec::Parallel::HYBRID_SHARD) {
@@ -131,6 +131,13 @@ void CheckKeptWeights(const spec::Spec& spec, Problems& problems) {
 }
 
 }  // namespace
+
+bool WeightsStay(const spec::Spec& spec) {
+  const spec::Parallel::Sharding sharding = spec.parallel().sharding();
+  const spec::Train& train = spec.train();
+  return sharding != spec::Parallel::FULL_SHARD && sharding != spec::Parallel::HYBRID_SHARD &&
+         !train.has_local_update() && !train.has_async_sgd() && !train.has_elastic();
+}
 
 void CheckFp8(const spec::Spec& spec, Problems& problems) {
   constexpr std::string_view kMatMul = "train.precision.matmul";

@@ -15,7 +15,7 @@ constexpr double kF16Share = 257 / 271.2;
 // Likewise of fp8: the largest products, which are at that limit, are so much faster than bf16's in the tables' columns
 // of cuBLASLt (TensorRT-LLM): 1.80 on H100, 1.87 on H200, 1.93 on B200, 1.92 on GB200 (medians of 1e13 operations and
 // more).
-constexpr double kFp8Share = 1.88;
+constexpr double kFp8Share = 1.88, kFp8ShareError = 0.04;  // products with scales of blocks: assumed to be alike
 
 double AlignmentShare(const cluster::KernelLaws& laws, int64_t bytes) {
   double share = 1;
@@ -71,7 +71,7 @@ std::optional<LawTime> Fp8TimeOf(const cluster::Device& device, const ops::MatMu
   call.quantised = true, call.training = kFp8Share;
   const auto [known, is_new] = cache.products_of(law->dtype()).try_emplace(call);
   if (is_new) known->second = ProductSeconds(device.laws(), *law, call);
-  const double error = std::hypot(kUnmeasured * ProductError(*law, call.shape.flops()),
+  const double error = std::hypot(kUnmeasured * ProductError(*law, call.shape.flops()), kFp8ShareError,
                                   TrainingError(device.laws(), *law, call, known->second));
   return LawTime{known->second, error, false};
 }

@@ -201,6 +201,8 @@ TEST(GpuCases, HaveWhatACpuIsMeasuredForAndWhatItIsNot) {
   for (const DType t : {DType::kF32, DType::kBF16, DType::kF16}) {
     for (const std::string_view name : {"quantise_fp8", "quantise_fp8_blocks"})
       EXPECT_TRUE(kernels.contains({name, t})) << name << " " << DTypeName(t);
+    for (const std::string_view name : {"largest_fp8", "round_fp8"})
+      EXPECT_EQ(kernels.contains({name, t}), t == DType::kBF16) << name << " " << DTypeName(t);
   }
   EXPECT_TRUE(tf32.contains("matmul_tn"));
 }

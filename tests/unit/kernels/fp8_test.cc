@@ -208,27 +208,37 @@ TEST(QuantiseFp8, ByBlockAndByTensor) {
   }
 }
 
-// Two halves: the scale, then the codes with the scale that is there, which may be larger.
+// Two halves: the largest magnitude, then the codes with the scale of a magnitude, which may be larger.
 TEST(QuantiseFp8, InTwoHalves) {
   using ops::QuantiseFp8;
   for (const Fp8Format format : kFormats) {
     for (const DType t : kNarrow) {
       Lab lab(2, 3);
-      const Tensor in = Uneven(lab, 37, 150, t);
+      const Tensor in = Uneven(lab, 37, 150, t), largest = lab.Blank({1, 1}, DType::kI32);
       const Quantised q = Quantise(lab, in, format, Fp8Blocks::kTensor);
-      Quantised halves{lab.Blank(in.shape(), DType::kU8), {lab.Blank({1, 1}, DType::kF32), format, Fp8Blocks::kTensor}};
-      lab.Run(QuantiseFp8{.in = in, .codes = {}, .scaling = halves.scaling, .part = QuantiseFp8::kScale});
+      const Quantised halves{lab.Blank(in.shape(), DType::kU8),
+                             {lab.Blank({1, 1}, DType::kF32), format, Fp8Blocks::kTensor}};
+      const auto round = [&] {
+        lab.Run(QuantiseFp8{.in = in,
+                            .codes = halves.codes,
+                            .scaling = halves.scaling,
+                            .part = QuantiseFp8::kCodes,
+                            .largest = largest});
+      };
+      lab.Run(QuantiseFp8{.in = in, .codes = {}, .scaling = {}, .part = QuantiseFp8::kLargest, .largest = largest});
+      round();
       EXPECT_EQ(BitsOf(halves.scaling.scales), BitsOf(q.scaling.scales));
-      lab.Run(QuantiseFp8{.in = in, .codes = halves.codes, .scaling = halves.scaling, .part = QuantiseFp8::kCodes});
       EXPECT_EQ(BitsOf(halves.codes), BitsOf(q.codes));
-      halves.scaling.scales.data<float>()[0] *= 8;
-      const std::string larger = BitsOf(halves.scaling.scales);
-      lab.Run(QuantiseFp8{.in = in, .codes = halves.codes, .scaling = halves.scaling, .part = QuantiseFp8::kCodes});
-      EXPECT_EQ(BitsOf(halves.scaling.scales), larger);
-      EXPECT_NE(BitsOf(halves.codes), BitsOf(q.codes));
+      const float found = std::bit_cast<float>(largest.data<int32_t>()[0]);
+      largest.data<int32_t>()[0] = std::bit_cast<int32_t>(8 * found);
+      round();
+      EXPECT_EQ(halves.scaling.scales.data<float>()[0], 8 * q.scaling.scales.data<float>()[0]);
       const Values read = Read(halves), values = ValuesOf(in);
       for (size_t i = 0; i < values.size(); ++i)
         EXPECT_NEAR(read[i], values[i], std::abs(values[i]) / 8 + 8 * q.scaling.scales.data<float>()[0]) << i;
+      largest.data<int32_t>()[0] = std::bit_cast<int32_t>(std::numeric_limits<float>::quiet_NaN());
+      round();
+      EXPECT_EQ(BitsOf(halves.codes), std::string(static_cast<size_t>(in.numel()), '\x7f'));
     }
   }
 }

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <string>
 
 #include "core/base/strings.h"
@@ -17,22 +18,37 @@ constexpr int64_t kBatch = 2, kTokens = 8, kIn = 24, kOut = 16;
 
 double ElementAt(int64_t i) { return NormalAt(MakeKey(3, "elements"), static_cast<uint64_t>(i)); }
 
-// Element (b, t, c) of a tensor [kBatch, kTokens, columns]: later rows are far larger, so that ranks would choose
-// different scales.
-double RowElement(int64_t row, int64_t column, int64_t columns) {
-  return std::ldexp(ElementAt(row * columns + column), static_cast<int>(row));
+// What rows hold. In all of them ranks would choose different scales.
+enum Rows { kGrowing, kFirstZero, kLastZero, kTiny, kOneNaN, kOneInfinite };
+constexpr Rows kAllRows[] = {kGrowing, kFirstZero, kLastZero, kTiny, kOneNaN, kOneInfinite};
+
+// Element (b, t, c) of a tensor [kBatch, kTokens, columns]. Rank r of n has the r-th of n equal parts of the rows.
+double RowElement(Rows rows, int64_t row, int64_t column, int64_t columns) {
+  constexpr int64_t kRows = kBatch * kTokens;
+  const bool first = row < kRows / 4, last = row >= kRows - kRows / 4;
+  const double element = ElementAt(row * columns + column);
+  if (row == kRows - 1 && column == 3) {
+    if (rows == kOneNaN) return std::numeric_limits<double>::quiet_NaN();
+    if (rows == kOneInfinite) return std::numeric_limits<double>::infinity();
+  }
+  switch (rows) {
+    case kFirstZero: return first ? 0 : std::ldexp(element, -30);
+    case kLastZero: return last ? 0 : std::ldexp(element, -30);
+    case kTiny: return std::ldexp(element, first ? -60 : -30);
+    default: return std::ldexp(element, static_cast<int>(row));
+  }
 }
 
 struct Rank {
-  explicit Rank(RankContext& ctx, bool rings)
+  Rank(RankContext& ctx, bool rings, Rows rows = kGrowing)
       : nn{.device = ctx.device(), .stream = ctx.device().compute(), .seed = 5},
         rank(ctx.rank()),
-        ranks(ctx.world_size()),
+        rows(rows),
         exchange(ctx.world(), {.sequence_parallel = true, .rings = rings}) {}
   Tensor Whole(int64_t columns) {
     Tensor t = nn.Activation(Shape{kBatch, kTokens, columns}, DType::kF32);
     for (int64_t i = 0; i < t.numel(); ++i)
-      t.data<float>()[i] = static_cast<float>(RowElement(i / columns, i % columns, columns));
+      t.data<float>()[i] = static_cast<float>(RowElement(rows, i / columns, i % columns, columns));
     return t;
   }
   // This rank's rows of it.
@@ -49,7 +65,8 @@ struct Rank {
     p.set_data(data), p.set_gradient(gradient), p.ZeroGradient();
   }
   nn::Context nn;
-  int rank, ranks;
+  int rank;
+  Rows rows;
   TensorParallelExchange exchange;
 };
 
@@ -63,9 +80,10 @@ constexpr nn::Fp8Options kCurrent{nn::Fp8Recipe::kCurrent};
 // y and dW of a layer split by columns are those of one rank that has all rows and this rank's rows of W.
 TEST(Fp8Rows, ColumnsMultiplyTheCodesOfTheWhole) {
   for (const bool rings : {false, true}) {
-    for (const int n : {2, 4}) {
+    for (const Rows rows : kAllRows) {
+      const int n = rows == kGrowing ? 2 : 4;  // a rank of four has all of the first, or last, rows
       test::ExpectOnRanks(n, [&](RankContext& ctx) -> std::string {
-        Rank r(ctx, rings);
+        Rank r(ctx, rings, rows);
         ColumnParallelLinear split(r.exchange, {.in = kIn, .out = kOut * n, .bias = false, .fp8 = kCurrent},
                                    {{.first = r.rank * kOut, .count = kOut}});
         nn::Linear whole({.in = kIn, .out = kOut, .bias = false, .fp8 = kCurrent});
@@ -87,10 +105,11 @@ TEST(Fp8Rows, ColumnsMultiplyTheCodesOfTheWhole) {
 // dx, dW and the bias's gradient of a layer split by rows, likewise: each rank has its own columns of W.
 TEST(Fp8Rows, RowsMultiplyTheCodesOfTheWhole) {
   for (const bool rings : {false, true}) {
-    for (const bool bias : {false, true}) {
-      test::ExpectOnRanks(2, [&](RankContext& ctx) -> std::string {
-        Rank r(ctx, rings);
-        RowParallelLinear split(r.exchange, {.in = kIn * 2, .out = kOut, .bias = bias, .fp8 = kCurrent});
+    for (const Rows rows : kAllRows) {
+      test::ExpectOnRanks(4, [&](RankContext& ctx) -> std::string {
+        Rank r(ctx, rings, rows);
+        const bool bias = rows == kGrowing || rows == kTiny;
+        RowParallelLinear split(r.exchange, {.in = kIn * 4, .out = kOut, .bias = bias, .fp8 = kCurrent});
         nn::Linear whole({.in = kIn, .out = kOut, .bias = false, .fp8 = kCurrent});
         split.Finalize(), whole.Finalize();
         for (nn::Parameter* p : split.Parameters()) r.Fill(*p);
