@@ -14,6 +14,7 @@ namespace program_plan_test {
 
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // What it fixes leaves some dozens of layouts.
 constexpr char kJob[] =
@@ -80,8 +81,15 @@ TEST_F(Program, PlansFp8OfAFrameworkThatKeepsWeights) {
   const std::string plan =
       StrCat("plan ", Write("job.textproto", kJob), " --ranks=2 --json --set=train.precision.matmul=FP8 ");
   ASSERT_EQ(Run(StrCat(plan, "--framework=MEGATRON --out=", At("fp8"))), 0) << err_;
-  EXPECT_EQ(nlohmann::json::parse(out_)["refused"].size(), 0U) << out_;
-  EXPECT_THAT(ReadAll(At("fp8/spec.textproto")), HasSubstr("keep_weights: true"));
+  const nlohmann::json json = nlohmann::json::parse(out_);
+  EXPECT_THAT(json["refused"].dump(), Not(HasSubstr("keep_weights")));
+  const auto predict = [&](const char* more) {
+    EXPECT_EQ(Run(StrCat("predict ", At("fp8/spec.textproto"), " --json --set=train.steps=4", more)), 0) << err_;
+    return nlohmann::json::parse(out_)[0]["median_step_seconds"].get<double>();
+  };
+  const double seconds = json["layouts"][0]["seconds"];
+  EXPECT_NEAR(predict(""), seconds, 1e-12 * seconds);
+  EXPECT_GT(predict(" --set=train.precision.fp8.keep_weights=false"), (1 + 1e-6) * seconds);
   ASSERT_EQ(Run(plan + "--set=train.precision.fp8.keep_weights=true"), 0) << err_;
   EXPECT_THAT(nlohmann::json::parse(out_)["refused"].dump(), HasSubstr("keep_weights"));
 }
