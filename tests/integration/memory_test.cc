@@ -47,6 +47,26 @@ INSTANTIATE_TEST_SUITE_P(Models, SumsApart,
                                          std::get<2>(info.param), "Parts");
                          });
 
+// Under ZERO_1 gradients are summed while backward goes on. Where they are copied to another type for that, the copies
+// of a unit go before those of the unit after the next one come: they never are as many as the gradients.
+TEST(CopiesForSums, DoNotPileUpUnderZero1) {
+  const auto peak = [](const char* precision, std::string_view category) -> int64_t {
+    const auto records =
+        test::RunText(StrCat("model { gpt { layers: 12 hidden: 64 heads: 4 vocab: 256 sequence: 16 } }\n",
+                             "train { steps: 3 micro_batch: 2 global_batch: 8 precision { ", precision, " } }\n",
+                             "parallel { dp: 2 sharding: ZERO_1 }\n", test::kInMemory));
+    for (const report::Category& c : records[0].memory().categories()) {
+      if (c.name() == category) return c.peak_bytes();
+    }
+    return -1;
+  };
+  constexpr char kCopied[] = "gradient: F32 reduce: BF16", kInPlace[] = "gradient: F32 reduce: F32";
+  const int64_t gradients = peak(kCopied, "gradients");
+  EXPECT_GT(peak(kCopied, "communication"), 0);
+  EXPECT_LT(peak(kCopied, "communication"), gradients / 2 * 4 / 12);  // of at most four blocks, in half the bytes
+  EXPECT_LT(peak(kInPlace, "communication"), gradients / 12);
+}
+
 // Runs of many steps, with validations between them, and on other devices: against the simulated run alone.
 struct LongRun {
   const char* name;
