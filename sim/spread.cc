@@ -104,13 +104,13 @@ Spread AfterMeeting(const Spread& before, double deviation, const NormalMaximum&
 
 Spread AfterWaiting(const Spread& before, double seconds, const Spread& until) {
   const double deviation = before.Within(until.group);
-  if (deviation == 0) return until;
   const double slowest = until.slowest > 0 ? until.slowest : before.slowest;
   const double left = seconds == 0 ? deviation : slowest > 0 ? deviation - seconds / slowest : 0;
-  if (left <= until.own + until.shared) return until;
-  if (until.group == before.group) return {left, before.shared, before.group, before.slowest};
+  if (deviation == 0 || left <= until.own + until.shared) return {until.own, until.shared, until.group, slowest};
+  const double own_slowest = before.slowest > 0 ? before.slowest : slowest;
+  if (until.group == before.group) return {left, before.shared, before.group, own_slowest};
   const double share = left / deviation;
-  return {before.own * share, before.shared * share, before.group, before.slowest};
+  return {before.own * share, before.shared * share, before.group, own_slowest};
 }
 
 }  // namespace twofold::sim

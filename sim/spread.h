@@ -32,7 +32,7 @@ struct Spread {
   double own = 0;      // standard deviation among ranks that met last
   double shared = 0;   // among the groups in which they met last: all ranks of such a group have it in common
   uint64_t group = 0;  // the group in which they met; 0: none
-  double slowest = 0;  // by how many deviations the slowest of that group's ranks was late
+  double slowest = 0;  // by how many deviations the slowest of the ranks that met last was late; 0: none has met
 
   bool operator==(const Spread&) const = default;
   // Among ranks that meet in `group`.
@@ -57,7 +57,8 @@ Spread AfterMeeting(const Spread& before, double deviation, const NormalMaximum&
 // Of two things that must both have come, the one with the spread `before` comes so many seconds before the one with
 // the spread `until`, for the average rank: a stream that waits for a point, or a point that a stream need not wait
 // for. The slowest waits for less: it stays late by what its lateness was longer. That is exact for the slowest rank of
-// until's group, whose lateness is what the next meeting waits for.
+// until's group, whose lateness is what the next meeting waits for. One that has met nobody (a host) has no `slowest`:
+// that of the other holds.
 Spread AfterWaiting(const Spread& before, double seconds, const Spread& until);
 
 }  // namespace twofold::sim

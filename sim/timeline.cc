@@ -35,7 +35,10 @@ void Timeline::Advance(double seconds, double not_before, std::string_view name,
   if (queue_.back().kind != Command::kStretch) Push({.kind = Command::kStretch});
   Stretch& s = queue_.back().stretch;
   s.add += seconds, s.deviation += apart.deviation;
-  if (not_before > s.least) s.least = not_before, s.of_least = apart.issuer;
+  if (not_before > s.least) {
+    s.of_least = AfterWaiting(s.of_least, not_before - s.least, apart.issuer);
+    s.least = not_before;
+  }
   s.least += seconds, s.of_least.own += apart.deviation;
 }
 
@@ -105,7 +108,7 @@ void Timeline::Call(absl::AnyInvocable<void(double)> fn) {
 }
 
 void Timeline::Together() {
-  Call([this](double) { spread_ = {}; });
+  Call([this](double) { spread_ = {.slowest = spread_.slowest}; });
 }
 
 void Timeline::Push(Command&& command) {
@@ -126,7 +129,10 @@ void Timeline::Resume() {
       case Command::kStretch: {
         const Stretch& s = head.stretch;
         time_ += s.add, spread_.own += s.deviation;
-        if (s.least > time_) WaitUntil(s.least, s.of_least);
+        if (s.least > time_)
+          WaitUntil(s.least, s.of_least);
+        else
+          spread_ = AfterWaiting(s.of_least, time_ - s.least, spread_);
         break;
       }
       case Command::kSpan: Span(head.seconds, head.not_before, head.name, head.label, head.apart, head.shape); break;

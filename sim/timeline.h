@@ -96,8 +96,8 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   }
 
  private:
-  // t -> max(t + add, least): any sequence of untraced spans combines to one of these. The spread is that of the later
-  // of the two.
+  // t -> max(t + add, least): any sequence of untraced spans combines to one of these. The spread is that of both
+  // having come (AfterWaiting).
   struct Stretch {
     double add = 0, least = 0, deviation = 0;
     Spread of_least = {};

@@ -88,6 +88,34 @@ TEST(SpreadTest, WhoIsLateWaitsForLess) {
       << "except for its own group";
 }
 
+// A host has no lateness of its own. The device still knows by how many deviations its slowest rank is late, so that
+// the next wait is counted, too: 6 s late, then 4 s, then 1 s.
+TEST(SpreadTest, WhoWaitsForItsHostStaysLate) {
+  const Spread s{.own = 3, .slowest = 2}, host;
+  const Spread once = AfterWaiting(s, 2, host), twice = AfterWaiting(once, 3, host);
+  EXPECT_EQ(once, (Spread{.own = 2, .slowest = 2}));
+  EXPECT_EQ(twice, (Spread{.own = 0.5, .slowest = 2}));
+  EXPECT_EQ(AfterWaiting(twice, 100, host), (Spread{.slowest = 2}));
+}
+
+// The same from spans that are on the line before the point that they wait for is known.
+TEST(SpreadTest, WhoIsQueuedAndWaitsForItsHostStaysLate) {
+  const Spread met{.group = 4, .slowest = 2};
+  const auto last = [&](double met_at) {
+    auto line = std::make_shared<Timeline>();
+    auto meeting = std::make_shared<TimePoint>();
+    line->WaitFor(meeting);
+    line->Advance(1, 10, {}, {}, {.deviation = 3, .issuer = {.slowest = 2}});  // until 11, its slowest until 17
+    line->Advance(1, 13, {}, {}, {});                                          // the host is 2 s late
+    meeting->Resolve(met_at, met);
+    return std::make_pair(line->time(), line->spread());
+  };
+  EXPECT_EQ(last(1).first, 14);
+  EXPECT_EQ(last(1).second.own, 2);
+  EXPECT_EQ(last(20).first, 22) << "the host was early";
+  EXPECT_EQ(last(20).second.own, 3);
+}
+
 TEST(SpreadTest, ALineHasTheSpreadOfWhatItWaitedForLast) {
   auto line = std::make_shared<Timeline>();
   line->Advance(1, 0, {}, {}, {.deviation = 0.25, .issuer = {}});
@@ -100,11 +128,12 @@ TEST(SpreadTest, ALineHasTheSpreadOfWhatItWaitedForLast) {
   line->Advance(1, 2.5, {}, {}, {.deviation = 0.5, .issuer = {.own = 7}});
   later->Resolve(3, {.own = 0, .shared = 2, .group = 8, .slowest = 1});
   EXPECT_EQ(line->time(), 5);
-  EXPECT_EQ(line->spread(), (Spread{.own = 1, .shared = 2, .group = 8, .slowest = 1}));
+  // The host let the last span end 1.5 s before that, for the average rank; its slowest is 7.5 s late.
+  EXPECT_EQ(line->spread(), (Spread{.own = 6, .slowest = 1}));
   line->Advance(1, 100, {}, {}, {.deviation = 0.5, .issuer = {.own = 7}});  // the host was late
-  EXPECT_EQ(line->spread(), (Spread{.own = 7.5}));
+  EXPECT_EQ(line->spread(), (Spread{.own = 7.5, .slowest = 1}));
   line->Together();
-  EXPECT_EQ(line->spread(), Spread());
+  EXPECT_EQ(line->spread(), (Spread{.slowest = 1}));
 }
 
 }  // namespace spread_test
