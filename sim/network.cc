@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/at_work.h"
+#include "sim/collectives/copy_engines.h"
 #include "sim/places.h"
 #include "topologies/graph/no_route.h"
 
@@ -225,13 +226,15 @@ Network::Way Network::MakeWay(int number, std::vector<std::vector<int>> pairs, d
   const AtWork at_work(Part::kCollectives);
   ++planned_;
   Way way{.endpoints = std::move(pairs), .schedules = {}};
+  const bool copied = options_.copied && options_.copied(groups_.at(number).ranks->front());
   std::vector<std::pair<Places, std::shared_ptr<const Schedule>>> known;
   for (const std::vector<int>& pair : way.endpoints) {
     Places places = PlacesOf(engine_.topology(), pair);
     places.group = &GroupsOf(number)[0].places;
     auto like = std::find_if(known.begin(), known.end(), [&places](const auto& k) { return k.first == places; });
     if (like == known.end()) {
-      auto schedule = std::make_shared<const Schedule>(library_.Message(bytes, places));
+      auto schedule = std::make_shared<const Schedule>(copied && places.nodes == 1 ? CopyByEngine(bytes)
+                                                                                   : library_.Message(bytes, places));
       like = known.insert(like, {std::move(places), std::move(schedule)});
     }
     way.schedules.push_back(like->second);

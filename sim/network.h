@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -38,7 +39,9 @@ struct NetworkOptions {
   MeasuredCollectives measured = {};
   std::vector<int> endpoints = {};  // by rank; empty: rank r is at endpoint r
   bool keep_schedules = false;      // for ScheduleOf
-  size_t most_flows = kMostFlows;   // under adaptive routing: of more, a sample is timed (phase_sample.h)
+  // Whether messages within a node, between ranks of this group, are copies by copy engines. Null: none are.
+  std::function<bool(std::span<const int> ranks)> copied = nullptr;
+  size_t most_flows = kMostFlows;  // under adaptive routing: of more, a sample is timed (phase_sample.h)
 };
 
 class Network {

@@ -17,7 +17,11 @@ using framework::Framework;
 absl::Status CheckTime(const framework::Time& time) {
   Checks checks;
   checks << CheckNotNegative("time.launch_us", time.launch_us())
-         << CheckNotNegative("time.communication_launch_us", time.communication_launch_us());
+         << CheckNotNegative("time.communication_launch_us", time.communication_launch_us())
+         << CheckNotNegative("time.tp_overlap.launch_us", time.tp_overlap().launch_us());
+  if (time.tp_overlap().streams() < 1)
+    return InvalidArgument("time.tp_overlap.streams: ", time.tp_overlap().streams(),
+                           ": a product needs at least one stream");
   for (const framework::Kernel& kernel : time.kernels()) {
     checks << CheckNotNegative("time.kernels.factor", kernel.factor())
            << CheckNotNegative("time.kernels.launch_us", kernel.launch_us());

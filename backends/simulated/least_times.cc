@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "backends/simulated/plan.h"
+#include "sim/collectives/copy_engines.h"
 #include "sim/cost/kernel_table.h"
 #include "sim/phase_times.h"
 #include "sim/places.h"
@@ -148,6 +149,8 @@ class Times final : public LeastTimes {
     sim::Places places = sim::PlacesOf(*plan_.topology, EndpointsOf({from, to}));
     const sim::Places group = sim::PlacesOf(*plan_.topology, EndpointsOf(ranks));
     places.group = &group;
+    const auto& copies = plan_.machine.ring_copies;
+    if (copies && copies->Among(ranks) && places.nodes == 1) return sim::CopyByEngine(bytes);
     return plan_.library->Message(bytes, places);
   }
 

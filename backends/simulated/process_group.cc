@@ -16,6 +16,7 @@ SimulatedProcessGroup::SimulatedProcessGroup(std::shared_ptr<SimulatedGroup> sha
       rank_(rank),
       stream_(rank.trace().Kept(StrCat("communication ", shared_->name()))),
       exceptions_(std::uncaught_exceptions()),
+      copies_(rank.machine().ring_copies && rank.machine().ring_copies->Among(shared_->ranks(rank.rank()))),
       staging_(rank.machine().staging) {}
 
 SimulatedProcessGroup::~SimulatedProcessGroup() {
@@ -156,6 +157,11 @@ std::unique_ptr<ProcessGroup> SimulatedProcessGroup::Split(int color, int key, s
   return std::make_unique<SimulatedProcessGroup>(std::move(group), rank_, device(), stats());
 }
 
+double SimulatedProcessGroup::LaunchSeconds(const Communication& c) const {
+  const SimulatedMachine& machine = rank_.machine();
+  return !c.is_collective() && copies_ ? machine.ring_copies->launch_seconds : machine.communication_launch_seconds;
+}
+
 ProcessGroup::Issued SimulatedProcessGroup::Issue(const Communication& c, CommunicationStats::Entry& entry) {
   if (shared_->world().before_call) shared_->world().before_call(rank_);
   // Borrowed: the group's state outlives the rank's handles and must not keep their memory alive.
@@ -166,7 +172,7 @@ ProcessGroup::Issued SimulatedProcessGroup::Issue(const Communication& c, Commun
   rank_.Communicates(*call);
   const sim::FlightRecord::Aside aside(rank_.engine().record());
   rank_.Flush();
-  if (rank_.machine().gpu) rank_.host().Advance(rank_.machine().communication_launch_seconds);
+  if (rank_.machine().gpu) rank_.host().Advance(LaunchSeconds(c));
   Move(c);
   line_->NotBefore(rank_.LinkIsUpFrom(rank_.now()), rank_.host().spread());
   if (rank_.machine().gpu) line_->WaitFor(rank_.compute().Record());

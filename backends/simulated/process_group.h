@@ -51,6 +51,7 @@ class SimulatedProcessGroup : public ProcessGroup {
   // In the rank's graph: its node there, or the first of several messages'.
   int64_t Note(const Communication& c, sim::TimePoint& done);
   void NoteMessages(int64_t first_node, const std::vector<P2p>& messages);  // in its GOAL schedule
+  double LaunchSeconds(const Communication& c) const;                       // of the host, on a GPU
   void Move(const Communication& c);                                        // the framework's kernels before it
   // Begins in SimulatedRank::communicating(). Returns its number there.
   uint64_t Beside(const Communication& c, bool brief);
@@ -64,6 +65,7 @@ class SimulatedProcessGroup : public ProcessGroup {
   const std::string_view stream_;                                 // the communication stream's name in traces
   std::shared_ptr<sim::Timeline> line_ = rank_.NewLine(stream_);  // the communication stream
   const int exceptions_;                                          // uncaught exceptions at construction
+  const bool copies_;                                             // its messages are copies (ring_copies.h)
   HostStaging staging_;
   // Counted separately, since ranks send different numbers of messages.
   uint64_t collectives_ = 0, messages_ = 0, splits_ = 0;

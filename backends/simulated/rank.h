@@ -13,6 +13,7 @@
 #include "backends/simulated/beside.h"
 #include "backends/simulated/in_flight.h"
 #include "backends/simulated/rank_graph.h"
+#include "backends/simulated/ring_copies.h"
 #include "core/base/strings.h"
 #include "core/device/device.h"
 #include "core/run/clock.h"
@@ -52,6 +53,7 @@ struct SimulatedMachine {
     double seconds;
   };
   std::vector<Moved> moved;
+  std::optional<RingCopies> ring_copies;
   bool beside = false;           // communication takes a part of the device from what computes beside it (beside.h)
   double speed_spread = 0;       // standard deviation of an operation's time among devices, as a share of it
   double read_back_seconds = 0;  // host time to read an element once the stream is done, GPU only

@@ -156,7 +156,10 @@ sim::NetworkOptions Simulation::OptionsOfNetwork() const {
           .closed_forms = !plan_.simgrid,
           .measured = plan_.collectives,
           .endpoints = plan_.endpoints,
-          .keep_schedules = plan_.machine.goal_bytes > 0};
+          .keep_schedules = plan_.machine.goal_bytes > 0,
+          .copied = [&copies = plan_.machine.ring_copies](std::span<const int> ranks) {
+            return copies.has_value() && copies->Among(ranks);
+          }};
 }
 
 SimulatedWorld Simulation::World() {

@@ -32,6 +32,9 @@ FrameworkCostModel::FrameworkCostModel(std::unique_ptr<CostModel> own, const fra
       device_launch_(device.launch_us() * 1e-6),
       separate_accumulation_(time.separate_accumulation()),
       launch_(time.has_launch_us() ? std::optional(Seconds(time.launch_us() * 1e-6)) : std::nullopt),
+      parts_side_by_side_(time.tp_overlap().streams() > 1),
+      part_launch_(time.tp_overlap().has_launch_us() ? std::optional(Seconds(time.tp_overlap().launch_us() * 1e-6))
+                                                     : std::nullopt),
       separate_(time.separate().begin(), time.separate().end()) {
   for (const framework::Kernel& kernel : time.kernels()) {
     if (device.name().starts_with(kernel.device())) kernels_[kernel.name()] = kernel;
@@ -59,11 +62,17 @@ Estimate FrameworkCostModel::Sum(const ops::Op& a, const ops::Op& b) {
           SourceOfSum(x, y)};
 }
 
+Estimate FrameworkCostModel::OwnTime(const ops::Op& op, const ops::MatMul* part) const {
+  return part != nullptr && parts_side_by_side_ ? own_->TimeOfPart(*part) : own_->Time(op);
+}
+
 Estimate FrameworkCostModel::One(const ops::Op& op) {
   const std::string_view name = ops::Key(op).name;
   const auto known = kernels_.find(name);
   if (known != kernels_.end() && known->second.factor() == 0) return InNeighboursPass();
-  Estimate e = own_->Time(op);
+  const auto* product = std::get_if<ops::MatMul>(&op.any());
+  const ops::MatMul* const part = product != nullptr && product->parts > 1 ? product : nullptr;
+  Estimate e = OwnTime(op, part);
   if (launch_.has_value()) e.launch = launch_;
   const double factor = FamilyFactor(name) * (known == kernels_.end() ? 1 : known->second.factor());
   const auto scaled = [&](Seconds t) {
@@ -71,9 +80,8 @@ Estimate FrameworkCostModel::One(const ops::Op& op) {
     return Seconds((t.value() - own) * factor + own);
   };
   if (factor != 1) e.seconds = scaled(e.seconds), e.low = scaled(e.low), e.high = scaled(e.high);
-  if (known == kernels_.end()) return e;
-  const framework::Kernel& kernel = known->second;
-  if (kernel.has_launch_us()) e.launch = Seconds(kernel.launch_us() * 1e-6);
+  if (known != kernels_.end() && known->second.has_launch_us()) e.launch = Seconds(known->second.launch_us() * 1e-6);
+  if (part != nullptr && part_launch_.has_value()) e.launch = part_launch_;
   return e;
 }
 

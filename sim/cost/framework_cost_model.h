@@ -1,13 +1,15 @@
 // The time of operations under another framework, on a device whose own times another model knows.
 //
 //   separate parts   an operation that does two things in one pass (passes.h), of which the framework does the second
-//   in
-//                    a kernel of its own: the sum of two kernels, each with its launch
+//                    in a kernel of its own: the sum of two kernels, each with its launch
 //   accumulation     a product that adds to its result, if the framework adds in another kernel: the product and a sum
 //   factor           of a kernel: its time beyond the device's kernel_us is multiplied by it. Of several entries for a
 //                    kernel, the last that is for this device holds
 //   families         of kernels (core/device/kernel_names.h): their times beyond the device's kernel_us are multiplied,
-//   too launch_us        host time of an operation: of the kernel, else of the framework, else of the device
+//                    too
+//   tp_overlap       parts of a product on several streams take their shares of the whole product
+//   launch_us        host time of an operation: of the kernel, else of the framework, else of the device; of a part of
+//                    a product, that of tp_overlap
 //
 // Assumes: the framework's kernels stream memory, and multiply, as well as the device's model says.
 // Ignores: what the framework does on the host beside launching operations.
@@ -41,6 +43,7 @@ class FrameworkCostModel : public CostModel {
  private:
   Estimate Sum(const ops::Op& a, const ops::Op& b);
   Estimate One(const ops::Op& op);
+  Estimate OwnTime(const ops::Op& op, const ops::MatMul* part) const;
   double FamilyFactor(std::string_view kernel) const;
 
   const std::unique_ptr<CostModel> own_;
@@ -48,6 +51,8 @@ class FrameworkCostModel : public CostModel {
   const Seconds device_launch_;  // host time of an operation, by the device
   const bool separate_accumulation_;
   const std::optional<Seconds> launch_;
+  const bool parts_side_by_side_;
+  const std::optional<Seconds> part_launch_;
   std::set<std::string, std::less<>> separate_;
   std::map<std::string, framework::Kernel, std::less<>> kernels_;
   std::map<ops::KernelClass, double> families_;  // factors

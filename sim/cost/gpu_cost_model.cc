@@ -62,7 +62,7 @@ double GpuCostModel::Tiled(const ProductShape& p, double peak, int64_t element_s
   return std::max(seconds, p.flops() / (peak * device_.kernels().sustained_efficiency()));
 }
 
-Estimate GpuCostModel::Time(const ops::Op& op) {
+Estimate GpuCostModel::TimeOf(const ops::Op& op, int64_t parts) {
   const std::optional<TwoPasses> passes = Unfused(op);
   if (passes.has_value() && Names(ops::Key(passes->joined).name)) {
     const Estimate a = Time(passes->main), b = Time(passes->joined);
@@ -86,7 +86,7 @@ Estimate GpuCostModel::Time(const ops::Op& op) {
     seconds -= static_cast<double>(product->out.bytes().value()) / memory_;
     addition = static_cast<double>(3 * product->out.bytes().value()) / memory_ + device_.kernel_us() * 1e-6;
   }
-  if (const std::optional<LawTime> law = TimeByLaw(device_, op, cache_)) {
+  if (const std::optional<LawTime> law = TimeByLaw(device_, op, cache_, parts)) {
     seconds = law->seconds, error = law->error, kernel_s = 0;
     source = law->fitted ? Source::kLaw : Source::kExtrapolated;
   } else if (product != nullptr) {

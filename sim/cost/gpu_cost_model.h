@@ -62,11 +62,13 @@ class GpuCostModel : public CostModel {
   // peak above 0.
   explicit GpuCostModel(const cluster::Device& device);
 
-  Estimate Time(const ops::Op& op) override;
+  Estimate Time(const ops::Op& op) override { return TimeOf(op, 1); }
+  Estimate TimeOfPart(const ops::MatMul& product) override { return TimeOf(product, product.parts); }
   double Slowdown(const ops::Op& op, const BesideIt& takes) override;
   std::string Describe() const;  // one line for a report's notes
 
  private:
+  Estimate TimeOf(const ops::Op& op, int64_t parts);  // parts: of a product, that run side by side; by laws only
   // Seconds, without reading the operands.
   double Tiled(const ProductShape& p, double peak, int64_t element_size, double aligned) const;
   double LargeEfficiency() const;                                     // share of peak of convolutions

@@ -61,7 +61,8 @@ void ColumnParallelLinear::MultiplyAndKeep(nn::Context& ctx, const Tensor& x, Ma
     const nn::ProductOperand read = keeps_own_codes() ? nn::ProductOperand{Rows(rows), own.scaling}
                                                       : nn::InputOperand(ctx, fp8_.recipe, rows, nn::Along::kColumns);
     const Tensor out = of(activated != nullptr ? *activated : y);
-    const ops::MatMul product = nn::ForwardProduct(read, weight, out, nn::BiasData(bias_));
+    ops::MatMul product = nn::ForwardProduct(read, weight, out, nn::BiasData(bias_));
+    product.parts = exchange_.parts();
     ctx.Launch(activated != nullptr ? nn::WithGelu(product, of(y)) : product);
     if (!keeps_own_codes() && !keeps_rows()) kInput.Keep(ctx, fp8_.recipe, x, read, saved);
   });

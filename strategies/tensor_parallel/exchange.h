@@ -52,6 +52,7 @@ class TensorParallelExchange {
   ProcessGroup& group() const { return group_; }
   bool splits_rows() const { return options_.sequence_parallel && group_.size() > 1; }
   bool rings() const { return options_.rings && splits_rows(); }
+  int64_t parts() const { return rings() ? group_.size() : 1; }  // of a layer's product
 
   // From this rank's rows to all rows.
   PendingTensor Enter(nn::Context& ctx, const Tensor& x) const {

@@ -31,7 +31,9 @@ Tensor RowParallelLinear::MultiplyAndSum(nn::Context& ctx, const Tensor& x, nn::
   const nn::ProductOperand weight = codes_.Of(ctx, weight_->data());
   const auto multiply = [&](const Tensor& rows, const Tensor& out) {
     const nn::ProductOperand read = nn::InputOperand(ctx, fp8_.recipe, rows, nn::Along::kColumns);
-    ctx.Launch(nn::ForwardProduct(read, weight, out, Tensor()));
+    ops::MatMul product = nn::ForwardProduct(read, weight, out, Tensor());
+    product.parts = exchange_.parts();
+    ctx.Launch(product);
     return read;
   };
   const Shape whole = WithLast(x.shape(), weight_->shape()[0]);
@@ -60,7 +62,8 @@ Tensor RowParallelLinear::InputGradient(nn::Context& ctx, Tensor dy, const Tenso
     dx = ctx.Activation(WithLast(all, weight_->shape()[1]), dtype);
   };
   const auto multiply = [&](const nn::ProductOperand& read, auto of) {
-    const ops::MatMul product = nn::InputGradientProduct(read, weight, of(dx));
+    ops::MatMul product = nn::InputGradientProduct(read, weight, of(dx));
+    product.parts = exchange_.parts();
     ctx.Launch(before_gelu == nullptr ? product : nn::WithGeluSlope(product, of(*before_gelu)));
   };
   if (GathersCodes(exchange_, fp8_.recipe)) {

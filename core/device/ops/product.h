@@ -24,6 +24,8 @@ struct MatMul {
   Epilogue epilogue = kNone;
   Tensor aux = {} /* [m, n]; empty without an epilogue */;
   Fp8Scaling a_scaling = {}, b_scaling = {};
+  // For cost models alone: this is one of so many like products, of parts of one matrix's rows (ring_product.h).
+  int64_t parts = 1;
   bool fp8() const { return !a_scaling.empty(); }
 };
 

@@ -82,16 +82,19 @@ double LayoutFactor(const cluster::KernelLaws& laws, const ops::MatMul& product)
 }
 
 std::optional<LawTime> TimeOf(const cluster::Device& device, const ops::MatMul& product, const ops::KernelKey& key,
-                              LawCache& cache) {
+                              int64_t parts, LawCache& cache) {
   const int64_t bytes =
       std::gcd(std::gcd(product.a.dim(1), product.b.dim(1)) * ElementSize(product.a.dtype()), kFullRow);
   const auto result = static_cast<double>(ElementSize(product.out.dtype()));
   const bool accumulate = product.accumulate && !device.kernels().separate_accumulation();
-  const ProductCall call{.shape = {1, key.dims[0], key.dims[1], key.dims[2]},
+  const ProductCall call{.shape = {1, key.dims[0] * parts, key.dims[1], key.dims[2]},
                          .result_bytes = accumulate ? 2 * result : result,
                          .alignment = AlignmentShare(device.laws(), bytes)};
-  if (product.fp8()) return Fp8TimeOf(device, product, call, cache);
-  return ProductTimeOf(device, call, key.dtype, LayoutFactor(device.laws(), product), cache);
+  std::optional<LawTime> whole =
+      product.fp8() ? Fp8TimeOf(device, product, call, cache)
+                    : ProductTimeOf(device, call, key.dtype, LayoutFactor(device.laws(), product), cache);
+  if (whole) whole->seconds /= static_cast<double>(parts);
+  return whole;
 }
 
 std::optional<LawTime> TimeOf(const cluster::Device& device, const ops::BatchedMatMul& product,
@@ -146,10 +149,10 @@ double PeakOf(const cluster::Device& device, DType dtype) {
   return peak > 0 ? peak : device.f32_flops_per_second();
 }
 
-std::optional<LawTime> TimeByLaw(const cluster::Device& device, const ops::Op& op, LawCache& cache) {
+std::optional<LawTime> TimeByLaw(const cluster::Device& device, const ops::Op& op, LawCache& cache, int64_t parts) {
   if (!device.has_laws()) return std::nullopt;
   const ops::KernelKey key = ops::Key(op);
-  if (const auto* o = std::get_if<ops::MatMul>(&op.any())) return TimeOf(device, *o, key, cache);
+  if (const auto* o = std::get_if<ops::MatMul>(&op.any())) return TimeOf(device, *o, key, parts, cache);
   if (const auto* o = std::get_if<ops::BatchedMatMul>(&op.any())) return TimeOf(device, *o, key, cache);
   if (const auto* o = std::get_if<ops::AttentionForward>(&op.any()))
     return AttentionTimeOf(device, CallOf(*o, false), key.dtype, 0, cache);

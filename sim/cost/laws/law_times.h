@@ -43,8 +43,9 @@ struct LawCache {
 // The dtype of the law that products in FP8 follow: "fp8" or "fp8_block" (cluster.ProductLaw).
 std::string_view Fp8LawOf(const ops::Fp8Scaling& scaling);
 
-// Null if the device has no law for the operation. `cache` is of this device alone.
-std::optional<LawTime> TimeByLaw(const cluster::Device& device, const ops::Op& op, LawCache& cache);
+// Null if the device has no law for the operation. `cache` is of this device alone. parts: of a product
+// (CostModel::TimeOfPart).
+std::optional<LawTime> TimeByLaw(const cluster::Device& device, const ops::Op& op, LawCache& cache, int64_t parts = 1);
 
 // Share of the peak that very long products sustain; 0 without a law of products.
 double LastingShare(const cluster::Device& device);

@@ -42,6 +42,35 @@ TEST_F(FrameworkCostModelTest, WithoutFiguresTimesAreTheDevices) {
   EXPECT_FALSE(e.launch.has_value());
 }
 
+// A device whose parts take half of what products take alone.
+struct Halves : RooflineCostModel {
+  Halves() : RooflineCostModel(Gpu()) {}
+  Estimate TimeOfPart(const ops::MatMul& product) override {
+    Estimate e = Time(product);
+    e.seconds = e.seconds / 2;
+    return e;
+  }
+};
+
+TEST_F(FrameworkCostModelTest, PartsOfTpOverlapRunSideBySideOnSeveralStreams) {
+  framework::Time time;
+  time.set_launch_us(7), time.mutable_tp_overlap()->set_launch_us(3);
+  time.add_kernels()->set_name("matmul_nt"), time.mutable_kernels(0)->set_launch_us(110);
+  const auto on = [&](const ops::Op& op) {
+    return FrameworkCostModel(std::make_unique<Halves>(), time, Gpu()).Time(op);
+  };
+  ops::MatMul part{.a = New({512, 512}), .b = New({512, 512}), .out = New({512, 512}), .transpose_b = true};
+  EXPECT_EQ(on(part).seconds.value(), Own(part));
+  EXPECT_NEAR(on(part).launch->value(), 110e-6, 1e-12);
+  part.parts = 4;
+  EXPECT_EQ(on(part).seconds.value(), Own(part)) << "one stream";
+  EXPECT_NEAR(on(part).launch->value(), 3e-6, 1e-12);
+  time.mutable_tp_overlap()->set_streams(3);
+  EXPECT_EQ(on(part).seconds.value(), Own(part) / 2);
+  part.parts = 1;
+  EXPECT_EQ(on(part).seconds.value(), Own(part));
+}
+
 TEST_F(FrameworkCostModelTest, FactorsScaleAllButTheKernelsMinimum) {
   framework::Time time;
   time.set_launch_us(7);

@@ -226,6 +226,20 @@ TEST_F(LawTimesTest, LayoutsHaveTheirFactors) {
   EXPECT_NEAR(Seconds(ops::MatMul{.a = x, .b = y, .out = out, .transpose_a = true}) / forward, 1.5, 1e-9);
 }
 
+// 15 tiles in two waves of ten; three such parts side by side are 45 tiles in five.
+TEST_F(LawTimesTest, PartsSideBySideTakeTheirShareOfTheWhole) {
+  const auto product = [this](int64_t rows) {
+    return ops::MatMul{.a = New({rows, 4096}), .b = New({32, 4096}), .out = New({rows, 32}), .transpose_b = true};
+  };
+  ops::MatMul part = product(128 * 15);
+  part.parts = 3;
+  GpuCostModel model(device);
+  EXPECT_EQ(model.Time(part).seconds, model.Time(product(128 * 15)).seconds) << "alone";
+  const double wave = FlopsUs(2.0 * 10 * 128 * 32 * 4096);
+  EXPECT_NEAR(model.TimeOfPart(part).seconds.value() * 1e6, (2 + 5 * wave) / 3, 1e-6);
+  EXPECT_NEAR(model.Time(part).seconds.value() * 1e6, 2 + 2 * wave, 1e-6);
+}
+
 TEST_F(LawTimesTest, OtherTypesFollowTheDataSheetsPeaks) {
   const auto product = [this](DType type) {
     return Seconds(ops::MatMul{.a = New({2560, 512}, type), .b = New({512, 512}, type), .out = New({2560, 512}, type)});

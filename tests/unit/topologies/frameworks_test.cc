@@ -59,6 +59,10 @@ TEST(Frameworks, FilesAreChecked) {
   EXPECT_THAT(Refusal("name: \"mine\" memory { context { mib: 1 } }"), HasSubstr("memory.context.device: missing"));
   EXPECT_THAT(Refusal("name: \"mine\" time { communication_launch_us: -1 }"),
               HasSubstr("time.communication_launch_us = -1"));
+  EXPECT_THAT(Refusal("name: \"mine\" time { tp_overlap { launch_us: -1 } }"),
+              HasSubstr("time.tp_overlap.launch_us = -1"));
+  EXPECT_THAT(Refusal("name: \"mine\" time { tp_overlap { streams: 0 } }"),
+              HasSubstr("time.tp_overlap.streams: 0: a product needs at least one stream"));
   EXPECT_THAT(Refusal("name: \"mine\" time { families { factor: 2 } }"), HasSubstr("time.families.kind: missing"));
   EXPECT_THAT(Refusal("name: \"mine\" time { families { kind: LOSS factor: 0 } }"),
               HasSubstr("time.families.factor = 0"));
