@@ -1,8 +1,9 @@
 // Splits a model into the parts that the stages of a pipeline hold.
 //
-// There are pp * virtual_stages parts of consecutive blocks, in the model's order, with at least one block each. Blocks
-// are transformer blocks, an MLP's hidden layers or a CNN's residual blocks. The first part also has the model's input
-// side (embedding, stem), the last one its output side (head). Chunk c of stage s is part c * pp + s (schedule.h).
+// There are pp * virtual_stages parts of consecutive blocks, in the model's order, with at least one block each (a
+// transformer's first and last part may have none: parallel.stage_layers). Blocks are transformer blocks, an MLP's
+// hidden layers or a CNN's residual blocks. The first part also has the model's input side (embedding, stem), the last
+// one its output side (head). Chunk c of stage s is part c * pp + s (schedule.h).
 #pragma once
 
 #include <cstdint>

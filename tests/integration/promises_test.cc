@@ -111,7 +111,8 @@ const std::vector<Column>& Table() {
         {"ZeroBubble2", 1, "pp: 2 schedule: ZERO_BUBBLE_H1"},
         {"ZeroBubble4", 1, "pp: 4 schedule: ZERO_BUBBLE_H1"},
         {"StageLayers", 1, "pp: 2 stage_layers: [1, 3]"},
-        {"ByCost", 1, "pp: 2 stage_balance: BY_COST"}}},
+        {"ByCost", 1, "pp: 2 stage_balance: BY_COST"},
+        {"EmptyEnds", 1, "pp: 4 stage_layers: [0, 2, 2, 0]"}}},
       /* ep */ {Column::kOfParallel, {{"", 1, ""}, {"Ep2", 2, "ep: 2"}, {"Ep4", 4, "ep: 4"}}},
       /* order */ {Column::kOfParallel, {{"", kUsual, ""}, {"OtherOrder", 1, "order: \"tp dp pp cp\""}}},
       /* messages of a pipeline */
@@ -209,6 +210,7 @@ class Spec {
 bool ModelFits(const Spec& s) {
   const bool image = s.HasImages(), linear = s.Is(kModel, kMlp), rows = image || linear;
   if (rows && (s.Unusual(kCp) || s.Has(kTp, "sequence") || s.Unusual(kAttention))) return false;  // no sequences
+  if (rows && s.Has(kPp, "[0,")) return false;  // only a transformer's ends do without a layer
   if (image && s.Unusual(kTp)) return false;
   if (linear && s.Unusual(kRecompute)) return false;
   // Messages within a pair of layers are split already.

@@ -219,7 +219,8 @@ void CheckScatterGather(const Parallel& p, Problems& problems) {
                              "its part of a message; leave one of them out");
 }
 
-void CheckStageLayers(const Parallel& p, const Sizes& sizes, Problems& problems) {
+// `empty_ends`: the first part may have the embedding alone, the last one the head.
+void CheckStageLayers(const Parallel& p, const Sizes& sizes, bool empty_ends, Problems& problems) {
   const std::string given = StrCat("[", absl::StrJoin(p.stage_layers(), ", "), "]");
   const int64_t parts = p.pp() * p.virtual_stages();
   if (p.stage_balance() != Parallel::default_instance().stage_balance()) {
@@ -233,7 +234,10 @@ void CheckStageLayers(const Parallel& p, const Sizes& sizes, Problems& problems)
   }
   int64_t sum = 0;
   for (int i = 0; i < p.stage_layers_size(); ++i) {
-    if (!problems.Whole(StrCat("parallel.stage_layers[", i, "]"), p.stage_layers(i), 1, sizes.layers)) return;
+    const bool at_end = i == 0 || i + 1 == p.stage_layers_size();
+    if (!problems.Whole(StrCat("parallel.stage_layers[", i, "]"), p.stage_layers(i), empty_ends && at_end ? 0 : 1,
+                        sizes.layers))
+      return;
     sum += p.stage_layers(i);
   }
   if (sum == sizes.layers) return;
@@ -276,15 +280,17 @@ void CheckPipeline(const spec::Spec& spec, const Sizes& sizes, Problems& problem
   const Parallel& p = spec.parallel();
   if (p.pp() == 1) return CheckNoPipeline(p, problems);
   const int64_t parts = p.pp() * p.virtual_stages();
-  if (parts > sizes.layers) {
+  const bool empty_ends = spec.model().has_gpt() || spec.model().has_llama() || spec.model().has_moe();
+  if (p.stage_layers_size() > 0) {
+    CheckStageLayers(p, sizes, empty_ends, problems);
+  } else if (parts > sizes.layers) {
     const ModelRules& rules = *FindModelRules(spec.model().kind_case());
-    problems.Add(p.virtual_stages() > 1 ? "parallel.virtual_stages" : "parallel.pp",
-                 "parallel.pp * virtual_stages = ", p.pp(), " * ", p.virtual_stages(), " = ", parts,
-                 " parts need a layer each, but ",
-                 rules.blocks ? rules.blocks(spec.model()) : StrCat(sizes.path, "layers = ", sizes.layers),
-                 "; use fewer parts, or more layers");
-  } else if (p.stage_layers_size() > 0) {
-    CheckStageLayers(p, sizes, problems);
+    problems.Add(
+        p.virtual_stages() > 1 ? "parallel.virtual_stages" : "parallel.pp", "parallel.pp * virtual_stages = ", p.pp(),
+        " * ", p.virtual_stages(), " = ", parts, " parts need a layer each, but ",
+        rules.blocks ? rules.blocks(spec.model()) : StrCat(sizes.path, "layers = ", sizes.layers),
+        "; use fewer parts, or more layers",
+        empty_ends && parts <= sizes.layers + 2 ? " (or parallel.stage_layers, which may be 0 at both ends)" : "");
   }
   if (p.virtual_stages() > 1 && p.sharding() == Parallel::NO_SHARD && p.reduce_every_micro_batch()) {
     problems.Add("parallel.reduce_every_micro_batch",

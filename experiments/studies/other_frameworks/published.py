@@ -12,7 +12,7 @@ from common.short_steps import fewer, short_step, Step, times  # noqa: E402
 from tables import job as job_of, rows_of, seconds_of  # noqa: E402
 
 SYSTEMS = {"bigscience_prequel": "A100, Jean Zay", "bigscience_1b3": "V100, Jean Zay", "lumi_time": "MI250X, LUMI", "lumi_memory": "MI250X, LUMI",
-           "mosaic_h100": "H100, Mosaic", "vldb23": "A100, FSDP's paper", "nemo": "H100, NeMo"}
+           "mosaic_h100": "H100, Mosaic", "vldb23": "A100, FSDP's paper", "nemo": "H100, NeMo", "llama3": "H100, Meta"}
 OWNERS = {"mosaic_a100": "Mosaic", "fms": "fms-fsdp", "llmc": "llm.c", "torchtitan": "torchtitan", "megatron_bridge": "Megatron-Bridge"}  # of tables with several GPUs
 PIPELINES = ("bigscience_prequel", "bigscience_1b3", "lumi_time", "lumi_memory")  # their steps begin as the one before ended
 SECONDS_OF_A_LAYER = 1e-3

@@ -18,7 +18,7 @@ study.option("--only", default="", metavar="TEXT", help="run the rows with TEXT 
 TABLES = {"mosaic_h100": ("Mosaic, FSDP on H100", True, False), "mosaic_a100": ("Mosaic, FSDP on A100", True, False), "llmc": ("llm.c", True, False),
           "fms": ("fms-fsdp, compiled FSDP", True, False), "torchtitan": ("torchtitan, FSDP2 on A100", True, False),
           "nemo": ("NeMo, FP8 on H100", True, False), "megatron_bridge": ("Megatron-Bridge, FP8", True, False),
-          "vldb23": ("PyTorch FSDP's paper", True, False), "bigscience_prequel": ("BigScience, before BLOOM", True, True),
+          "llama3": ("Llama 3 405B, Meta", True, False), "vldb23": ("PyTorch FSDP's paper", True, False), "bigscience_prequel": ("BigScience, before BLOOM", True, True),
           "lumi_time": ("LUMI, 175B", True, False), "bigscience_1b3": ("BigScience, 1.3B on V100", False, True), "lumi_memory": ("LUMI, 175B", False, True)}
 GATE = ["1b3_00", "1b3_10", "lumi_08", "prequel_18"]
 MIB, GIB = 2**20, 2**30

@@ -132,10 +132,28 @@ def torchtitan(row):
                           "train.activation_checkpointing.every": row["recompute"], "fabric.simulated.cluster": "dgx-a100"}
 
 
+def llama3(row):
+    ends_alone = ",".join(map(str, [0] + [1] * row["layers"] + [0]))  # the embedding and the head are parts of their own
+    return "llama3", {**sizes(row, "llama", ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "sequence")), **mesh(row), **batches(row),
+                      "parallel.sequence_parallel": "true", "parallel.schedule": "INTERLEAVED_ONE_F_ONE_B", "parallel.virtual_stages": row["virtual_stages"],
+                      "parallel.stage_layers": ends_alone, "fabric.simulated.cluster": FOLDER / "llama3-cluster.textproto"}
+
+
+PARAMETERS_OF_LLAMA3 = 405.85e9
+
+
+def llama3_seconds(row):
+    """Of the TFLOP/s, by the formula of Chowdhery et al. 2022 (PaLM), appendix B, which the paper cites: masked scores count."""
+    flops = 6 * PARAMETERS_OF_LLAMA3 + 12 * row["layers"] * row["hidden"] * row["sequence"]
+    return row["global_batch"] * row["sequence"] * flops / (float(row["tflops"]) * 1e12 * row["gpus"])
+
+
 def seconds_of(row):
     """Of a step; None: the source has none."""
     if row["table"] == "vldb23":
         return vldb_seconds(row)
+    if row["table"] == "llama3":
+        return llama3_seconds(row)
     if rate := row.get("tokens_per_second_and_gpu"):
         samples = row.get("global_batch") or row["gpus"] * row["micro_batch"]
         return samples * row["sequence"] / (float(rate) * row["gpus"])
@@ -156,7 +174,7 @@ def vldb_seconds(row):
 
 
 SETTINGS = {"bigscience_prequel": prequel, "bigscience_1b3": small, "lumi_memory": lumi, "lumi_time": lumi, "mosaic_h100": mosaic, "mosaic_a100": mosaic, "llmc": llmc, "fms": fms, "vldb23": vldb23,
-            "nemo": megatron, "megatron_bridge": megatron, "torchtitan": torchtitan}
+            "nemo": megatron, "megatron_bridge": megatron, "torchtitan": torchtitan, "llama3": llama3}
 
 
 def job(row):

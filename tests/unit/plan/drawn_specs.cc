@@ -102,7 +102,8 @@ const std::vector<Row>& Rows() {
        "parallel { overlap: false tp_backward_overlap: true }"},
       {"parallel { order: \"dp pp cp tp\" }", "parallel { order: \"tp cp dp pp\" }",
        "parallel { order: \"pp tp cp dp\" }"},
-      {"parallel { pp: 2 stage_layers: [1, 3] }", "parallel { stage_balance: BY_COST }"},
+      {"parallel { pp: 2 stage_layers: [1, 3] }", "parallel { pp: 2 stage_layers: [0, 4] }",
+       "parallel { stage_balance: BY_COST }"},
       {"parallel { scatter_gather_messages: true }"},
       {"train { steps: 3 } parallel { compression { top_k { density: 0.1 warmup_steps: 1 clip_norm: 1 "
        "momentum_correction: true } } }",

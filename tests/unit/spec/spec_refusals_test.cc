@@ -263,7 +263,7 @@ const std::vector<Refusal>& Refusals() {
         "parallel.stage_layers: [1, 2, 1] has 3 numbers, but parallel.pp * virtual_stages = 2 * 1 = 2; use 2 numbers"}},
       {"stage_layers_sum",
        {"parallel.stage_layers: [1, 2] add up to 3, but the model has 4 layers; use numbers that add up to 4"}},
-      {"stage_layers_zero", {"parallel.stage_layers[1]: 0 is out of range; use a whole number from 1 to 4"}},
+      {"stage_layers_zero", {"parallel.stage_layers[2]: 0 is out of range; use a whole number from 1 to 4"}},
       {"stages_alone",
        {"parallel.virtual_stages: 2 is only for pipelines, but parallel.pp = 1; leave it out, or use a pp of 2 or more",
         "parallel.stage_layers: [4] is only for pipelines", "parallel.stage_balance: BY_COST is only for pipelines"}},
