@@ -12,6 +12,7 @@
 #include "backends/simulated/plan.h"
 #include "backends/simulated/process_group.h"
 #include "backends/simulated/shared_memory.h"
+#include "core/base/format.h"
 
 namespace twofold {
 
@@ -45,7 +46,7 @@ struct Actor {
   // Names the memory that has run out: the rank's own limit takes precedence over the shared one.
   static std::string MemoryName(const SimulationPlan& plan, Bytes limit, const char* own) {
     if (limit.value() > 0 || plan.shared_memory.value() == 0) return own;
-    return StrCat("this machine's memory (", plan.shared_memory.value(), " bytes for ", plan.world_size,
+    return StrCat("this machine's memory (", CountText(plan.shared_memory.value()), " bytes for ", plan.world_size,
                   plan.world_size == 1 ? " rank)" : " ranks)");
   }
 

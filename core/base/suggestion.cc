@@ -14,16 +14,18 @@ struct Distance {
   size_t whole, start;  // edit distance to the whole text, and to its nearest prefix
 };
 
-// Edit distance (insertions, deletions, replacements; Wagner and Fischer 1974). Keeps one row.
+// Edit distance (insertions, deletions, replacements; Wagner and Fischer 1974, and neighbours that are exchanged count
+// once: optimal string alignment). Keeps two rows.
 Distance EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
+  std::vector<size_t> row(b.size() + 1), above, before;  // before: the one above `above`
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
+    before = std::exchange(above, row);
+    row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+      const size_t replaced = above[j - 1] + (a[i - 1] != b[j - 1]);
+      row[j] = std::min({replaced, above[j] + 1, row[j - 1] + 1});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], before[j - 2] + 1);
     }
   }
   return {.whole = row.back(), .start = *std::min_element(row.begin(), row.end())};

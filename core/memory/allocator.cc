@@ -6,6 +6,7 @@
 
 #include "core/base/check.h"
 #include "core/base/errors.h"
+#include "core/base/format.h"
 #include "core/base/strings.h"
 
 namespace twofold {
@@ -226,12 +227,12 @@ void CachingAllocator::ThrowOutOfMemory(Bytes request, Category category) const 
   for (size_t c : order) {
     if (s.live_by_category[c].value() == 0) continue;
     StrAppend(&held, held.empty() ? "" : ", ", std::string(CategoryName(static_cast<Category>(c))), " ",
-              s.live_by_category[c].value());
+              CountText(s.live_by_category[c].value()));
   }
-  throw OutOfMemory(
-      rank_, StrCat("rank ", rank_, ": out of ", memory_, ": asked for ", request.value(), " bytes of ",
-                    std::string(CategoryName(category)), " with ", s.live.value(), " live and ", s.reserved.value(),
-                    " reserved", held.empty() ? "" : StrCat(" (bytes by category: ", held, ")")));
+  throw OutOfMemory(rank_, StrCat("rank ", rank_, ": out of ", memory_, ": asked for ", CountText(request.value()),
+                                  " bytes of ", std::string(CategoryName(category)), " with ",
+                                  CountText(s.live.value()), " live and ", CountText(s.reserved.value()), " reserved",
+                                  held.empty() ? "" : StrCat(" (bytes by category: ", held, ")")));
 }
 
 }  // namespace twofold

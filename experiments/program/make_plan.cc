@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
@@ -266,9 +267,27 @@ absl::StatusOr<PlanMade> MakePlan(const PlanAsked& o, std::function<void(const s
   return PlanMade{*std::move(question), *std::move(plan), *std::move(shown)};
 }
 
+namespace {
+
+// Runs of the planned spec, whose file is always called spec.textproto, get a folder named after the model or the spec
+// that was asked about.
+std::string NameOfPlanned(const plan::Question& question) {
+  const std::filesystem::path file(question.file);
+  const bool model = !file.has_parent_path() && !absl::EndsWith(question.file, "proto") && file.extension() != ".json";
+  std::string name = StrCat((model ? file : file.stem()).string(), "-planned");
+  const auto unusual = [](char c) {
+    return !absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '.';
+  };
+  std::replace_if(name.begin(), name.end(), unusual, '_');
+  return name;
+}
+
+}  // namespace
+
 absl::Status WritePlan(const PlanMade& made, const std::string& folder) {
   spec::Spec winner = made.question.given;
   plan::Apply(made.plan.ranked[0].layout, winner);
+  if (winner.name().empty()) winner.set_name(NameOfPlanned(made.question));
   return WriteFiles(folder, {{"spec.textproto", SpecFileText(winner)},
                              {"plan.json", JsonText(PlanJson(made.plan, made.shown))},
                              {"layouts.csv", plan::LayoutsCsv(made.plan)}});

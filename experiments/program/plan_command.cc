@@ -18,16 +18,14 @@ struct PlanOptions {
   bool json = false;
 };
 
-void ShowProgress(const std::string& doing) {
-  if (HasStatusLine()) ShowStatusLine(doing);
-}
-
 absl::StatusOr<int> MakePlanFor(const PlanOptions& options) {
   const PlanAsked& o = options.asked;
-  const absl::StatusOr<PlanMade> made = MakePlan(o, ShowProgress);
+  const absl::StatusOr<PlanMade> made = MakePlan(o, TellProgress);
   if (HasStatusLine()) ClearStatusLine();
   if (!made.ok()) return made.status();
   const auto& [question, plan, shown] = *made;
+  if (!question.given.fabric().simulated().has_cluster())
+    LogInfo("no --cluster is given, so this plan is for this machine (`twofold list clusters` lists others)");
   std::printf("%s", options.json ? JsonText(PlanJson(plan, shown)).c_str() : PlanText(plan, shown).c_str());
   LogInfo("the plan took ", PlanCostText(plan));
   if (plan.ranked.empty()) return plan.open > 0 ? kExitFailed : kExitPredictedFailure;
@@ -71,7 +69,8 @@ void AddPlanCommand(const Command& program, int& exit_status) {
       .AddOption("--gap=PERCENT", o->asked.gap,
                  "stop when no layout can be faster by more than this; 0 proves the best --top")
       .ShowDefault();
-  command.AddOption("--budget=TIME", o->asked.budget, "stop after this time, screening included: 30s, 5min");
+  command.AddOption("--budget=TIME", o->asked.budget,
+                    "stop after this time, counted from the start, but not before all layouts are screened: 30s, 5min");
   command.Group("Results").AddOption("--top=N", o->asked.top, "layouts to print").ShowDefault();
   command.AddOption("--price=PRICE", o->asked.price, "of a device and hour: prints the price of a billion tokens");
   command.Group("The search")

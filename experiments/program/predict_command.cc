@@ -46,8 +46,7 @@ absl::Status PredictEach(const PredictOptions& options, std::vector<Variant>& va
   (*predictor)->PredictAll(specs, options.spec, [&](size_t i, absl::StatusOr<report::Report> report) {
     variants[of[i]].report = std::move(report);
     ++ready;
-    if (HasStatusLine())
-      ShowStatusLine(StrCat(ready, " of ", Counted(static_cast<int64_t>(specs.size()), "prediction")));
+    TellProgress(StrCat(ready, " of ", Counted(static_cast<int64_t>(specs.size()), "prediction")));
   });
   if (HasStatusLine()) ClearStatusLine();
   return absl::OkStatus();

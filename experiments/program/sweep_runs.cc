@@ -139,7 +139,7 @@ absl::Status Runs::Predict() {
   (*predictor)->PredictAll(specs, options_.file, [&](size_t s, absl::StatusOr<report::Report> report) {
     const size_t i = of[s];
     ++ready, ++ran_.runs;
-    if (HasStatusLine()) ShowStatusLine(StrCat("predictions: ", ready, " of ", specs.size()));
+    TellProgress(StrCat("predictions: ", ready, " of ", specs.size()));
     if (!report.ok()) {
       results_.rows[i].predicted = sweep::NoFigures(std::string(report.status().message()));
       return;
@@ -174,8 +174,7 @@ absl::Status Runs::Measure() {
         ran_.interrupted = true;
         continue;
       }
-      if (HasStatusLine())
-        ShowStatusLine(StrCat("measurements: ", begun, " of ", total, "; now ", PointName(points_, points_.points[i])));
+      TellProgress(StrCat("measurements: ", begun, " of ", total, "; now ", PointName(points_, points_.points[i])));
       absl::StatusOr<report::Report> report = MeasureOnce(*spec, folder, warden);
       ++ran_.runs;
       if (absl::IsUnavailable(report.status())) return report.status();  // a file cannot be written

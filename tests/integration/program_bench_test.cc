@@ -60,7 +60,7 @@ TEST_F(Program, BenchesASimulatedRingByItsClosedForm) {
 
 TEST_F(Program, BenchesNoMoreThanADeviceHolds) {
   EXPECT_EQ(Run("bench all_reduce --fabric=simulated --cluster=star-a100 -b 128G -e 128G"), 3);
-  EXPECT_THAT(err_, HasSubstr("rank 0: out of memory: asked for 137438953472 bytes of communication"));
+  EXPECT_THAT(err_, HasSubstr("rank 0: out of memory: asked for 137,438,953,472 bytes of communication"));
 }
 
 TEST_F(Program, BenchesTheSameBytesTwice) {
@@ -153,7 +153,7 @@ TEST_F(Program, ReportsABenchThatRunsOutOfMemory) {
                                      " bench all_reduce -b 1K -e 32G -f 33554432 >", At("stdout"), " 2>", At("stderr"));
   const int status = RunShell(command);
   EXPECT_EQ(WEXITSTATUS(status), 1);
-  EXPECT_THAT(ReadAll(At("stderr")), HasSubstr("out of memory: asked for 34359738368 bytes"));
+  EXPECT_THAT(ReadAll(At("stderr")), HasSubstr("out of memory: asked for 34,359,738,368 bytes"));
   EXPECT_THAT(ReadAll(At("stdout")), HasSubstr("\n        1024 "));
 }
 

@@ -180,11 +180,12 @@ TEST_F(Program, PredictsThatThisMachinesMemoryRunsOut) {
                                  "1024 }\nfabric { simulated {} }\n");
   const std::pair<std::string, std::string> kRuns[] = {
       {huge,
-       "rank 0: out of this machine's memory \\([0-9]+ bytes for 1 rank\\): asked for [0-9]+ bytes of .* with [0-9]+ "
+       "rank 0: out of this machine's memory \\([0-9,]+ bytes for 1 rank\\): asked for [0-9,]+ bytes of .* with "
+       "[0-9,]+ "
        "live"},
-      {many, "rank 0: out of this machine's memory \\([0-9]+ bytes for 1024 ranks\\): asked for"},
+      {many, "rank 0: out of this machine's memory \\([0-9,]+ bytes for 1024 ranks\\): asked for"},
       {many + " --set=fabric.simulated.folding=OFF",
-       "rank [0-9]+: out of this machine's memory \\([0-9]+ bytes for 1024 ranks\\): asked for"}};
+       "rank [0-9]+: out of this machine's memory \\([0-9,]+ bytes for 1024 ranks\\): asked for"}};
   for (const auto& [arguments, message] : kRuns) {
     EXPECT_EQ(Run(StrCat("memory ", arguments)), 3) << arguments;
     EXPECT_THAT(err_, HasSubstr("and this machine has ")) << arguments;

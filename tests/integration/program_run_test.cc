@@ -205,7 +205,9 @@ TEST_F(Program, WritesOneRowAndOneTimeLineForRanksThatAreFolded) {
 
   ASSERT_EQ(Run(StrCat("run ", spec, " --set=trace.enabled=false --out=", At("many"))), 0) << err_;
   EXPECT_FALSE(fs::exists(At("many") + "/trace.json"));
-  EXPECT_DOUBLE_EQ(Report(At("many"))["median_step_seconds"], report["median_step_seconds"]);
+  // Spans that nobody traces are added up before their waits.
+  const double seconds = report["median_step_seconds"];
+  EXPECT_NEAR(Report(At("many"))["median_step_seconds"], seconds, 1e-12 * seconds);
 }
 
 TEST_F(Program, SaysWhatTheSimulationItselfCosts) {

@@ -77,6 +77,7 @@ TEST_F(Program, RefusesWhatItDoesNotKnow) {
   const std::pair<const char*, const char*> kWrong[] = {
       {"jog", "unknown command \"jog\"; known: run, predict, "},
       {"shedule", "unknown command \"shedule\"; did you mean schedule?"},
+      {"rnu", "unknown command \"rnu\"; did you mean run?"},
       {"", "no command is given; use one of run, predict, "},
       {"run", "SPEC is required; see twofold run --help"},
       {"run a.textproto --frabic=simulated",

@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 
+#include "experiments/program/cli/log.h"
 #include "experiments/program/cli/output.h"
 
 namespace twofold {
@@ -17,5 +19,16 @@ void ShowStatusLine(const std::string& text) {
 }
 
 void ClearStatusLine() { ShowStatusLine(""); }
+
+void TellProgress(const std::string& text) {
+  using Clock = std::chrono::steady_clock;
+  constexpr auto kBetween = std::chrono::seconds(10);
+  if (HasStatusLine()) return ShowStatusLine(text);
+  static Clock::time_point told = Clock::now();  // from the first call on
+  const Clock::time_point now = Clock::now();
+  if (now - told < kBetween) return;
+  told = now;
+  LogInfo(text);
+}
 
 }  // namespace twofold

@@ -69,7 +69,7 @@ absl::StatusOr<FoundFields> FindFields(const std::vector<SpecField>& fields, con
   std::string near = Suggestion(word, names);  // without its list of all names
   near = near.substr(0, near.starts_with("; known:") ? 0 : near.find(" (known:"));
   return InvalidArgument("\"", Printable(word), "\" is in no name and no meaning of the spec's fields", near,
-                         near.empty() ? "; " : " ", "(`twofold spec` prints all)");
+                         " (`twofold spec` prints all)");
 }
 
 }  // namespace twofold

@@ -172,7 +172,7 @@ std::string RefusalsText(const Space& space) {
 std::string PlanText(const Plan& plan, const Shown& shown) {
   std::string text = RefusalsText(plan.space);
   if (plan.ranked.empty() && plan.open > 0) {
-    StrAppend(&text, "The budget ended before a layout was simulated: ", ProofOf(plan, shown.options),
+    StrAppend(&text, "The budget ended before a layout that fits was found: ", ProofOf(plan, shown.options),
               "; no layout can take less than ", SecondsText(plan.least),
               ".\nGive it more time, or fix more fields of the layout (--set=FIELD=VALUE).\n");
     return text;

@@ -347,8 +347,8 @@ void CheckFabric(const spec::Spec& spec, Problems& problems) {
     problems.Whole("fabric.nccl.max_ctas", fabric.nccl().max_ctas(), 0, kMostCtas);
     if (spec.device() != spec::CUDA) {
       problems.Add("device", spec::Device_Name(spec.device()),
-                   " is not possible with fabric.nccl, which moves the memory of GPUs; use CUDA, or fabric in_memory, "
-                   "mpi or gloo");
+                   " is not possible with fabric.nccl, which moves the memory of GPUs; use CUDA (--set=device=CUDA), "
+                   "or fabric in_memory, mpi or gloo");
     }
   }
   if (fabric.mpi().gpu_buffers() != spec::Mpi::AUTO && spec.device() != spec::CUDA) {

@@ -64,7 +64,7 @@ TEST(SharedMemory, EndsARankEvenIfItHasIdleSegments) {
     FAIL();
   } catch (const OutOfMemory& e) {
     EXPECT_THAT(e.what(),
-                testing::StartsWith("rank 3: out of this machine's memory: asked for 25165824 bytes of activations"));
+                testing::StartsWith("rank 3: out of this machine's memory: asked for 25,165,824 bytes of activations"));
   }
 }
 
