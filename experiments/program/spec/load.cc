@@ -18,6 +18,7 @@
 #include "core/proto/cluster.pb.h"
 #include "core/proto/fabric_name.h"
 #include "core/proto/parse_text.h"
+#include "experiments/program/spec/beside_spec.h"
 #include "experiments/program/spec/json_text.h"
 #include "experiments/program/spec/presets.h"
 #include "experiments/program/spec/set_files.h"
@@ -150,6 +151,7 @@ absl::StatusOr<spec::Spec> Given(const std::string& text, const std::string& fil
   if (absl::Status status = ExpandPreset(*spec, file); !status.ok()) return status;
   if (absl::Status status = ExpandHfConfig(*spec, file); !status.ok()) return status;
   if (absl::Status status = apply([&](absl::string_view path) { return !is_model(path); }); !status.ok()) return status;
+  FindFilesBesideSpec(*spec, file);
   if (absl::Status status = ExpandFramework(*spec, file); !status.ok()) return status;
   if (absl::Status version = TakeVersion(*spec, file); !version.ok()) return version;  // of a --set
   return spec;

@@ -8,7 +8,7 @@ namespace {
 
 using spec::Precision;
 
-constexpr char kPath[] = "train.precision.";
+constexpr char kPrecision[] = "train.precision.";
 
 // A field with a type, and the fields that default to it: an error is reported once.
 struct Field {
@@ -26,7 +26,7 @@ bool CheckFloats(const Precision& p, Problems& problems) {
     if (field.type != spec::I32 && field.type != spec::U8) continue;
     fine = false;
     if (field.is_copy) continue;
-    problems.Add(StrCat(kPath, field.name), spec::DType_Name(field.type),
+    problems.Add(StrCat(kPrecision, field.name), spec::DType_Name(field.type),
                  " is not a floating-point type; use F32, F64, BF16 or F16");
   }
   if (p.loss() != p.parameter() && (p.loss() != spec::F32 || p.parameter() == spec::F64)) {
@@ -54,8 +54,8 @@ bool Together(spec::DType a, spec::DType b) {
 void CheckTypesTogether(const Precision& p, Problems& problems) {
   const auto refuse = [&](std::string_view field, spec::DType type, std::string_view other_field, spec::DType other) {
     const bool wide = type == spec::F64 || other == spec::F64;
-    problems.Add(StrCat(kPath, field), spec::DType_Name(type), p.gradient() == p.reduce() ? " (as gradient)" : "",
-                 " cannot be combined with ", kPath, other_field, ": ", spec::DType_Name(other), "; use ",
+    problems.Add(StrCat(kPrecision, field), spec::DType_Name(type), p.gradient() == p.reduce() ? " (as gradient)" : "",
+                 " cannot be combined with ", kPrecision, other_field, ": ", spec::DType_Name(other), "; use ",
                  wide ? "F64 for all or for none" : StrCat(spec::DType_Name(other), " or F32"));
   };
   if (p.gradient() != p.reduce() && !Together(p.gradient(), p.parameter())) {
