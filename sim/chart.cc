@@ -7,6 +7,7 @@
 #include "sim/course.h"
 #include "sim/engine.h"
 #include "sim/latency.h"
+#include "sim/sharing/hashes.h"
 
 namespace twofold::sim {
 namespace {

@@ -38,6 +38,7 @@
 #include "core/base/zeros.h"
 #include "sim/link_history.h"
 #include "sim/sharing/flow_classes.h"
+#include "sim/sharing/flow_classifier.h"
 #include "sim/sharing/flow_solution.h"
 #include "sim/sharing/known_solutions.h"
 #include "topologies/graph/topology.h"

@@ -8,6 +8,7 @@
 #include "sim/rail_twins.h"
 #include "sim/sharing/flow_solution.h"
 #include "sim/sharing/fluid.h"
+#include "sim/sharing/hashes.h"
 
 namespace twofold::sim {
 namespace {

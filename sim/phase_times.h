@@ -26,6 +26,7 @@
 #include "sim/collectives/schedule.h"
 #include "sim/link_states.h"
 #include "sim/sharing/flow_classes.h"
+#include "sim/sharing/flow_classifier.h"
 #include "topologies/graph/topology.h"
 #include "topologies/routing.h"
 

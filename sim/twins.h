@@ -19,7 +19,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "sim/collectives/schedule.h"
-#include "sim/sharing/flow_classes.h"
+#include "sim/sharing/flow_set.h"
 #include "topologies/graph/topology.h"
 #include "topologies/routing.h"
 

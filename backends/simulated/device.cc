@@ -178,7 +178,7 @@ void SimulatedDevice::Charge(Stream& stream, const ops::Op& op, const Tensor& wo
   double seconds = e.seconds.value() * factor;
   if (!rank_.communicating().none() && &stream == compute_.get()) {
     seconds = rank_.communicating().Take(seconds, [&](const BesideIt& takes) { return costs_.Slowdown(op, takes); });
-    rank_.StandsForFaster(rank_.communicating().SlowedBriefly());
+    rank_.TookBriefly(rank_.communicating().SlowedBriefly());
   }
   taken_ += host_seconds + seconds;
   const double differ = CountsFlops(name) ? rank_.machine().speed_spread : 0;
@@ -288,7 +288,7 @@ void SimulatedDevice::Briefly(absl::FunctionRef<void()> work) {
   rank_.SetBrief(true);
   work();
   rank_.SetBrief(false);
-  rank_.StandsForFaster(taken_ - before);
+  rank_.TookBriefly(taken_ - before);
 }
 
 std::optional<double> SimulatedDevice::Difference(const ops::Op& a, const ops::Op& b) {

@@ -146,9 +146,10 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   void RanksDiffer(std::span<const int> kinds, const std::string& why);
   bool RanksDifferInTime(std::span<const int> kinds, double share, const std::string& why);
   bool RanksDifferBriefly(std::span<const int> kinds, const std::string& why);
-  // Ranks that one stands for take only some of its collectives here (ProcessGroup::RanksDifferOver).
-  void SetTakenByFew() { taken_by_few_ = true; }
-  bool taken_by_few() const { return taken_by_few_; }
+  // All its collectives are brief (Device::Briefly): ranks that one stands for take only some of them
+  // (ProcessGroup::RanksDifferOver).
+  void SetBrief() { brief_ = true; }
+  bool is_brief() const { return brief_; }
   // What a message consists of, for one end's GOAL schedule.
   std::vector<GoalMessage> GoalMessages(int rank, const P2p& op);
   // If folded: no link joins ranks of two of the groups that do the same.
@@ -258,7 +259,7 @@ class SimulatedGroup : public std::enable_shared_from_this<SimulatedGroup> {
   std::map<uint64_t, std::map<int, std::shared_ptr<SimulatedGroup>>> split_results_;
   std::map<uint64_t, Parts> parts_;
   std::set<std::vector<int>> told_;  // kinds that some rank has told
-  bool taken_by_few_ = false;
+  bool brief_ = false;
 };
 
 }  // namespace twofold

@@ -193,6 +193,42 @@ absl::Status SetFramework(const spec::Spec& spec, const cluster::Device& device,
   return absl::OkStatus();
 }
 
+// Whether the device that is predicted is of the kind that the spec wants.
+absl::Status CheckCosts(const spec::Spec& spec, const cluster::Cluster& c, const host::Costs& costs) {
+  const char* const field = spec.device() == spec::EMULATED ? "emulated.cluster" : "fabric.simulated.cluster";
+  if (absl::Status s = host::CheckFp8(spec.train().precision(), costs, field); !s.ok()) return s;
+  if (spec.device() == spec::CUDA && costs.device.kind() != cluster::Device::GPU_DEVICE) {
+    return InvalidArgument("fabric.simulated.cluster: \"", c.name(),
+                           "\" computes on CPUs, but device is CUDA; use a cluster of GPUs (",
+                           "`twofold list clusters`), or device: CPU");
+  }
+  return host::CheckHopperAttention(spec, costs);
+}
+
+absl::Status SetMemory(const spec::Spec& spec, const host::MemoryRules& memory, SimulationPlan& plan) {
+  plan.device_memory = memory.device;
+  plan.host_memory = memory.host;
+  const absl::StatusOr<host::MemoryRules> found = host::FindMemoryRules(spec, host::RanksAre::kThreads);
+  if (!found.ok()) return found.status();
+  plan.shared_memory = spec.memory().assume_fits() ? Bytes(0) : found->shared;
+  plan.assume_fits = spec.memory().assume_fits();
+  return absl::OkStatus();
+}
+
+// Communication through the host's memory, if the spec wants that.
+absl::Status SetStaging(const spec::Spec& spec, const cluster::Cluster& c, DeviceKind kind, SimulationPlan& plan) {
+  if (spec.fabric().simulated().links() != kStagedLinks) return absl::OkStatus();
+  if (kind != DeviceKind::kCuda) {
+    return InvalidArgument("fabric.simulated.links: \"", kStagedLinks, "\" is for GPUs, but cluster ", c.name(),
+                           " computes on CPUs; leave this field out");
+  }
+  plan.machine.staging = HostStaging::kBytes;
+  plan.notes.push_back(StrCat("communication is staged: each group holds ", HostStaging::kBytes.value() >> 20,
+                              " MiB of host memory, as on fabric.mpi with a library that is not CUDA-aware; the time "
+                              "of the copies is not modelled"));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, SimulationPlan& plan,
@@ -205,33 +241,10 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
   const bool emulated = spec.device() == spec::EMULATED;
   if (emulated) costs = host::FindCosts(spec.emulated());
   if (!costs.ok()) return costs.status();
-  if (absl::Status s =
-          host::CheckFp8(spec.train().precision(), *costs, emulated ? "emulated.cluster" : "fabric.simulated.cluster");
-      !s.ok())
-    return s;
-  if (spec.device() == spec::CUDA && costs->device.kind() != cluster::Device::GPU_DEVICE) {
-    return InvalidArgument("fabric.simulated.cluster: \"", c.name(),
-                           "\" computes on CPUs, but device is CUDA; use a cluster of GPUs (",
-                           "`twofold list clusters`), or device: CPU");
-  }
-  if (const absl::Status s = host::CheckHopperAttention(spec, *costs); !s.ok()) return s;
+  if (absl::Status s = CheckCosts(spec, c, *costs); !s.ok()) return s;
   const host::MemoryRules memory = host::MemoryRulesOf(spec, costs->device);
-  plan.device_memory = memory.device;
-  plan.host_memory = memory.host;
-  const absl::StatusOr<host::MemoryRules> found = host::FindMemoryRules(spec, host::RanksAre::kThreads);
-  if (!found.ok()) return found.status();
-  plan.shared_memory = spec.memory().assume_fits() ? Bytes(0) : found->shared;
-  plan.assume_fits = spec.memory().assume_fits();
-  if (spec.fabric().simulated().links() == kStagedLinks) {
-    if (memory.kind != DeviceKind::kCuda) {
-      return InvalidArgument("fabric.simulated.links: \"", kStagedLinks, "\" is for GPUs, but cluster ", c.name(),
-                             " computes on CPUs; leave this field out");
-    }
-    plan.machine.staging = HostStaging::kBytes;
-    plan.notes.push_back(StrCat("communication is staged: each group holds ", HostStaging::kBytes.value() >> 20,
-                                " MiB of host memory, as on fabric.mpi with a library that is not CUDA-aware; the time "
-                                "of the copies is not modelled"));
-  }
+  if (absl::Status s = SetMemory(spec, memory, plan); !s.ok()) return s;
+  if (absl::Status s = SetStaging(spec, c, memory.kind, plan); !s.ok()) return s;
   plan.machine.gpu = memory.kind == DeviceKind::kCuda;  // false for an emulated device: its stream is the host
   plan.machine.launch_seconds = costs->device.launch_us() * 1e-6;
   plan.machine.communication_launch_seconds = costs->device.communication_launch_us() * 1e-6;

@@ -94,7 +94,7 @@ void SimulatedProcessGroup::RanksDifferOver(ProcessGroup& others, std::span<cons
     return;
   }
   if (!brief) return RanksDiffer(kinds, why);
-  if (RanksDifferBriefly(kinds, why)) simulated->shared_->SetTakenByFew();
+  if (RanksDifferBriefly(kinds, why)) simulated->shared_->SetBrief();
 }
 
 // A split comes after everything this rank has issued to the group.
@@ -180,7 +180,7 @@ ProcessGroup::Issued SimulatedProcessGroup::Issue(const Communication& c, Commun
   staging_.For(c, device(), issued.workspace);
   const std::shared_ptr<SimulatedWork> work =
       c.is_collective() ? IssueCollective(call, entry) : IssueMessages(call, entry);
-  const bool brief = c.is_collective() && (rank_.is_brief() || shared_->taken_by_few());
+  const bool brief = c.is_collective() && (rank_.is_brief() || shared_->is_brief());
   if (brief) work->SetBrief();
   if (rank_.machine().beside) work->SetBeside(Beside(c, brief));
   issued.state = work;

@@ -151,14 +151,15 @@ class SimulatedRank : public Clock {
   }
   Communicating& communicating() { return communicating_; }
 
-  // Ranks that this one stands for may be so much faster (SimulatedWorld::late). `late` is told.
-  void SetLate(std::function<void(double seconds)> late) { late_ = std::move(late); }
-  void StandsForFaster(double seconds) {
-    if (late_) late_(seconds);
-  }
-  // What it does now, it does for others that may do less (Device::Briefly).
+  // What a rank does briefly (Device::Briefly), others that it stands for may finish sooner, or do without. Whether
+  // what it does now is such.
   bool is_brief() const { return brief_; }
   void SetBrief(bool brief) { brief_ = brief; }
+  // So many seconds of its time were such: the others may be so much sooner (SimulatedWorld::late). `late` is told.
+  void TookBriefly(double seconds) {
+    if (late_) late_(seconds);
+  }
+  void SetLate(std::function<void(double seconds)> late) { late_ = std::move(late); }
 
   // ---- Faults (faults.h) ----
   // Its operations take longer until then.

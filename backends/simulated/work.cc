@@ -26,7 +26,7 @@ void SimulatedWork::Wait() {
   rank_.HostWait(
       done(), [this] { return What(); }, stream_);
   if (messages_ == nullptr && done()->time() > before) rank_.Met();
-  if (brief_) rank_.StandsForFaster(rank_.host().time() - before);
+  if (brief_) rank_.TookBriefly(rank_.host().time() - before);
 }
 
 void SimulatedWork::PayForCore() {
@@ -50,14 +50,14 @@ void SimulatedWork::WaitOn(Stream& stream) {
   rank_.compute().Call([came](double time) { *came = time; });
   wait();
   rank_.Flush();
-  rank_.compute().Call([came, &rank = rank_](double time) { rank.StandsForFaster(time - *came); });
+  rank_.compute().Call([came, &rank = rank_](double time) { rank.TookBriefly(time - *came); });
 }
 
 // Others are sooner by its launch, by what they do not wait for it, and by what it does not slow beside it
 // (Communicating::SlowedBriefly).
 void SimulatedWork::SetBrief() {
   brief_ = true;
-  if (rank_.machine().gpu) rank_.StandsForFaster(rank_.machine().communication_launch_seconds);
+  if (rank_.machine().gpu) rank_.TookBriefly(rank_.machine().communication_launch_seconds);
 }
 
 // Polling takes time; otherwise a loop around it would never end.

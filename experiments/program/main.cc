@@ -118,27 +118,8 @@ void AnswerOtherWords(twofold::CommandLine& line) {
   line.Answer("check", means("check", "twofold run SPEC --check"));
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-#ifdef TWOFOLD_HAVE_MIMALLOC
-  // Else a large simulation spends up to half of its time in page faults. MIMALLOC_LARGE_OS_PAGES=0 forbids it.
-  if (twofold::host::MayUseLargePages()) mi_option_set_enabled_default(mi_option_large_os_pages, true);
-#endif
-  twofold::LogToStderr();
-  // a write beyond the user's file size limit then fails with an error that names the file
-  std::signal(SIGXFSZ, SIG_IGN);
-  if (const absl::Status status = twofold::host::CheckCpuLevel(); !status.ok()) {
-    twofold::LogError(status.message());
-    return twofold::kExitWrongInput;
-  }
-  twofold::CommandLine line(
-      "Twofold runs distributed training twice, first simulated, then real, with the same strategy code.", "twofold",
-      twofold::VersionText);
-  const twofold::Command program = line.root();
-  program.RequireCommand();
-  int exit_status = twofold::kExitFine;
-  OfferNames(line);
+// In the order in which --help lists them.
+void AddCommands(const twofold::Command& program, int& exit_status) {
   program.Group("Predict and measure a spec");
   twofold::AddRunCommand(program, exit_status);
   twofold::AddPredictCommand(program, exit_status);
@@ -165,6 +146,30 @@ int main(int argc, char** argv) {
   twofold::AddDoctorCommand(program, exit_status);
   twofold::AddQuickstartCommand(program, exit_status);
   twofold::AddListCommand(program, exit_status);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+#ifdef TWOFOLD_HAVE_MIMALLOC
+  // Else a large simulation spends up to half of its time in page faults. MIMALLOC_LARGE_OS_PAGES=0 forbids it.
+  if (twofold::host::MayUseLargePages()) mi_option_set_enabled_default(mi_option_large_os_pages, true);
+#endif
+  twofold::LogToStderr();
+  // a write beyond the user's file size limit then fails with an error that names the file
+  std::signal(SIGXFSZ, SIG_IGN);
+  if (const absl::Status status = twofold::host::CheckCpuLevel(); !status.ok()) {
+    twofold::LogError(status.message());
+    return twofold::kExitWrongInput;
+  }
+  twofold::CommandLine line(
+      "Twofold runs distributed training twice, first simulated, then real, with the same strategy code.", "twofold",
+      twofold::VersionText);
+  const twofold::Command program = line.root();
+  program.RequireCommand();
+  int exit_status = twofold::kExitFine;
+  OfferNames(line);
+  AddCommands(program, exit_status);
   AnswerOtherWords(line);
   twofold::AddHelpCommands(line, twofold::VersionName(), exit_status);
   program.Footer(kTour);  // last: otherwise the commands would inherit it

@@ -42,6 +42,28 @@ int PlanCommand(const PlanOptions& options) {
   return absl::IsInternal(status.status()) ? kExitFailed : kExitWrongInput;
 }
 
+constexpr char kPlanHelp[] =
+    "Every legal combination of tp, pp, cp, ep, dp, sharding, schedule, virtual stages, micro-batch, recomputation,\n"
+    "offload, sequence parallelism, bucket size and order of axes is considered (docs/planning.md). Lower bounds on\n"
+    "memory and time leave out those that cannot fit or cannot win; the rest is simulated, the most promising "
+    "first,\n"
+    "until no other layout can be faster. Of layouts that are not told apart, the plainest is listed first: it may "
+    "be\n"
+    "slower than the fastest by what their times may be off (≈). The last lines say what was proven, and what was "
+    "left\n"
+    "open. A proof rests "
+    "on\n"
+    "the bounds, which are tested on small spaces.\n"
+    "\n"
+    "Times are those of the second of two simulated steps, as `twofold predict` gives them.\n"
+    "\n"
+    "Exit status: 0 a layout was found; 1 a failure, or --budget ended before one was; 2 wrong input; 3 no layout\n"
+    "fits.\n"
+    "\nExamples:\n"
+    "  twofold plan --model=llama3-70b --cluster=dgx-h100 --nodes=32 --global-batch=1024\n"
+    "  twofold plan --model=llama3-8b --cluster=dgx-a100 --nodes=1 --global-batch=64 --gap=0 --top=5\n"
+    "  twofold plan my.textproto --nodes=4 --set=parallel.tp=8 --budget=30s --out=runs/my-plan";
+
 }  // namespace
 
 void AddPlanCommand(const Command& program, int& exit_status) {
@@ -85,27 +107,7 @@ void AddPlanCommand(const Command& program, int& exit_status) {
   command.AddFlag("--exhaustive", o->asked.exhaustive,
                   "simulate every legal layout: for small spaces; --json also has what their bounds were");
   command.Group("Results").AddFlag("--json", o->json, "print JSON");
-  command.Footer(
-      "Every legal combination of tp, pp, cp, ep, dp, sharding, schedule, virtual stages, micro-batch, recomputation,\n"
-      "offload, sequence parallelism, bucket size and order of axes is considered (docs/planning.md). Lower bounds on\n"
-      "memory and time leave out those that cannot fit or cannot win; the rest is simulated, the most promising "
-      "first,\n"
-      "until no other layout can be faster. Of layouts that are not told apart, the plainest is listed first: it may "
-      "be\n"
-      "slower than the fastest by what their times may be off (≈). The last lines say what was proven, and what was "
-      "left\n"
-      "open. A proof rests "
-      "on\n"
-      "the bounds, which are tested on small spaces.\n"
-      "\n"
-      "Times are those of the second of two simulated steps, as `twofold predict` gives them.\n"
-      "\n"
-      "Exit status: 0 a layout was found; 1 a failure, or --budget ended before one was; 2 wrong input; 3 no layout\n"
-      "fits.\n"
-      "\nExamples:\n"
-      "  twofold plan --model=llama3-70b --cluster=dgx-h100 --nodes=32 --global-batch=1024\n"
-      "  twofold plan --model=llama3-8b --cluster=dgx-a100 --nodes=1 --global-batch=64 --gap=0 --top=5\n"
-      "  twofold plan my.textproto --nodes=4 --set=parallel.tp=8 --budget=30s --out=runs/my-plan");
+  command.Footer(kPlanHelp);
   command.OnParsed([o, &exit_status] { exit_status = PlanCommand(*o); });
 }
 

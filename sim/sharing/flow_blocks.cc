@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "sim/sharing/flow_classes.h"
+#include "sim/sharing/hashes.h"
 
 namespace twofold::sim {
 

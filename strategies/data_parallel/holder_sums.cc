@@ -90,7 +90,7 @@ std::vector<HolderSums::Sending> HolderSums::Start(nn::Context& ctx, const Tenso
     }
     Work work;
     const auto sum = [&] { work = message.group->AllReduce(elements, message.op); };
-    stands_for_fewer_ ? ctx.device.Briefly(sum) : sum();
+    brief_ ? ctx.device.Briefly(sum) : sum();
     sending.push_back({std::move(elements), std::move(work)});
   }
   return sending;

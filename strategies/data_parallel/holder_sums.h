@@ -57,8 +57,8 @@ class HolderSums {
   bool across_stages() const { return across_stages_; }
   // At most one sum of few elements that need no copy. A rank may stand for others whose sums are such.
   bool few() const;
-  // This rank stands for others, which take fewer of these sums, or none (Device::Briefly).
-  void StandForFewer() { stands_for_fewer_ = true; }
+  // They are brief (Device::Briefly): this rank stands for others, which take fewer of them, or none.
+  void SetBrief() { brief_ = true; }
   int64_t elements() const;  // of all sums
 
   struct Sending {
@@ -78,7 +78,7 @@ class HolderSums {
   };
   void Add(const std::vector<optim::SlicePart>& kept, const ReplicaGroups& groups, bool partial, ReduceOp op);
   std::vector<Message> messages_;
-  bool across_stages_ = false, stands_for_fewer_ = false;
+  bool across_stages_ = false, brief_ = false;
 };
 
 }  // namespace twofold

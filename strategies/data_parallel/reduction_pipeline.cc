@@ -23,7 +23,7 @@ HolderSums ReductionPipeline::SumsOf(size_t index, const std::vector<optim::Slic
 
 void ReductionPipeline::StandFor(size_t index, const std::vector<optim::SlicePart>& kept) {
   entries_[index].sums = SumsOf(index, kept);
-  entries_[index].sums.StandForFewer();
+  entries_[index].sums.SetBrief();
 }
 
 void ReductionPipeline::Attached(const Reducer::StateOf& state_of) {

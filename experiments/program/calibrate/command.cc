@@ -285,6 +285,38 @@ absl::Status Calibrate(Options o) {
   return absl::OkStatus();
 }
 
+constexpr char kCalibrateHelp[] =
+    R"(The profile (core/proto/profile.proto as text) holds the cost of kernels by size, the cost of links between ranks, and how far
+the measured times of small training jobs are from their predictions; this difference gives predictions their intervals.
+Predictions for cluster this-machine (the default) read the profile of the current folder; for another one, use
+--set=fabric.simulated.profile=FILE. Without a profile, predictions for this machine use assumed figures and say so.
+
+Do not use the machine while it calibrates. If other work disturbs a measurement for more than 5 % of its
+time, the measurement is repeated, at most twice, so calibration may take up to twice as long. The profile
+states how loaded the machine was; more load makes the intervals of predictions wider.
+
+For runs on MPI or Gloo, call `calibrate` first, then again with --fabric=mpi or gloo, which adds the cost of messages between
+processes to the profile; `--set=fabric.simulated.links=mpi` then predicts runs on mpi. For a cluster of several hosts, start at least one
+process on each, with --cluster and --cluster-out; predictions can use the file that this writes as their cluster.
+
+--device=cuda measures a GPU: kernels, launches, copies and, if there are several GPUs, collectives. Predictions for
+`device: CUDA` read that profile; for many such GPUs: --set=fabric.simulated.cluster=dgx-h100 --set=fabric.simulated.profile=FILE.
+
+Exit status: 0 fine; 1 a failure while measuring; 2 wrong input, or a file that cannot be written.
+
+Examples:
+  twofold calibrate                                         then: twofold run SPEC --fabric=simulated
+  twofold launch --ranks=2 --fabric=mpi -- calibrate        then: ... --set=fabric.simulated.links=mpi
+  mpirun -n 4 --hostfile hosts twofold calibrate --fabric=mpi --cluster=shape.textproto --cluster-out=mine.textproto
+  twofold bench all_reduce --fabric=simulated --cluster=mine.textproto
+  twofold calibrate --device=cuda                           then: twofold run SPEC --set=device=CUDA --fabric=simulated
+  twofold calibrate --from=products.csv.gz --gpu=h100-sxm --column=us_vllm --out=my-h100.textproto
+                                                            then: device_profile: "my-h100.textproto" in a cluster's file
+  twofold calibrate --from=nccl-tests.csv --cluster=dgx-h100 --cluster-out=mine.textproto
+                                                            collective,ranks,nodes,bytes,us (docs/clusters.md)
+  twofold calibrate --from=runs.csv --spec=base.textproto --framework-out=mine.textproto
+                                                            parallel.tp,train.micro_batch,seconds (docs/frameworks.md))";
+
 }  // namespace
 
 void AddCalibrateCommand(const Command& program, int& exit_status) {
@@ -351,37 +383,7 @@ void AddCalibrateCommand(const Command& program, int& exit_status) {
       "print JSON: {out, profile}, the profile as it is written; {out, messages} of mpi and gloo; {out, links} with "
       "--cluster-out; {out, device} with --from, {out, cluster} with both, {out, "
       "framework} with --spec");
-  command.Footer(
-      R"(The profile (core/proto/profile.proto as text) holds the cost of kernels by size, the cost of links between ranks, and how far
-the measured times of small training jobs are from their predictions; this difference gives predictions their intervals.
-Predictions for cluster this-machine (the default) read the profile of the current folder; for another one, use
---set=fabric.simulated.profile=FILE. Without a profile, predictions for this machine use assumed figures and say so.
-
-Do not use the machine while it calibrates. If other work disturbs a measurement for more than 5 % of its
-time, the measurement is repeated, at most twice, so calibration may take up to twice as long. The profile
-states how loaded the machine was; more load makes the intervals of predictions wider.
-
-For runs on MPI or Gloo, call `calibrate` first, then again with --fabric=mpi or gloo, which adds the cost of messages between
-processes to the profile; `--set=fabric.simulated.links=mpi` then predicts runs on mpi. For a cluster of several hosts, start at least one
-process on each, with --cluster and --cluster-out; predictions can use the file that this writes as their cluster.
-
---device=cuda measures a GPU: kernels, launches, copies and, if there are several GPUs, collectives. Predictions for
-`device: CUDA` read that profile; for many such GPUs: --set=fabric.simulated.cluster=dgx-h100 --set=fabric.simulated.profile=FILE.
-
-Exit status: 0 fine; 1 a failure while measuring; 2 wrong input, or a file that cannot be written.
-
-Examples:
-  twofold calibrate                                         then: twofold run SPEC --fabric=simulated
-  twofold launch --ranks=2 --fabric=mpi -- calibrate        then: ... --set=fabric.simulated.links=mpi
-  mpirun -n 4 --hostfile hosts twofold calibrate --fabric=mpi --cluster=shape.textproto --cluster-out=mine.textproto
-  twofold bench all_reduce --fabric=simulated --cluster=mine.textproto
-  twofold calibrate --device=cuda                           then: twofold run SPEC --set=device=CUDA --fabric=simulated
-  twofold calibrate --from=products.csv.gz --gpu=h100-sxm --column=us_vllm --out=my-h100.textproto
-                                                            then: device_profile: "my-h100.textproto" in a cluster's file
-  twofold calibrate --from=nccl-tests.csv --cluster=dgx-h100 --cluster-out=mine.textproto
-                                                            collective,ranks,nodes,bytes,us (docs/clusters.md)
-  twofold calibrate --from=runs.csv --spec=base.textproto --framework-out=mine.textproto
-                                                            parallel.tp,train.micro_batch,seconds (docs/frameworks.md))");
+  command.Footer(kCalibrateHelp);
   command.OnParsed([options, &exit_status] {
     const absl::Status status = Calibrate(*options);
     if (status.ok()) return;

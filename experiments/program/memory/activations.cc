@@ -55,6 +55,45 @@ Tensor NewInput(RankContext& ctx, const TrainingOptions& run, const nn::ModelPar
       dtype);
 }
 
+// In what a model and its run differ from those of the formula. `full`, `selective`: what of all layers is recomputed.
+std::vector<std::string> DifferencesOf(const spec::Spec& spec, const TrainingOptions& run, bool full, bool selective) {
+  const spec::Gpt& gpt = spec.model().gpt();
+  const spec::ActivationCheckpointing& recompute = spec.train().activation_checkpointing();
+  std::vector<std::string> differs;
+  const spec::DType type = spec.train().precision().parameter();
+  if (type != spec::BF16 && type != spec::F16)
+    differs.push_back(StrCat("activations are ", spec::DType_Name(type), ", not 16 bits wide"));
+  if (!full && run.layers.fp8.recipe != nn::Fp8Recipe::kOff)
+    differs.push_back("linear layers keep their inputs in FP8: 1 byte an element, attention's projection in addition");
+  const bool scores = !full && !selective;  // the formula includes the scores
+  const bool drawn_again = spec.model().dropout_masks() == spec::Model::RECOMPUTED;
+  if (scores && spec.model().attention() == spec::Model::TILED) {
+    differs.push_back("tiled attention keeps no scores: leave out 5 a s / h");
+  } else if (scores && gpt.attention_dropout() == 0) {
+    differs.push_back("attention probabilities have no dropout: leave out 3 a s s b per layer");
+  } else if (scores && drawn_again) {
+    differs.push_back(
+        "dropout masks of attention probabilities are drawn again, not kept: leave out a s s b per layer");
+  }
+  if (!full && gpt.dropout() == 0)
+    differs.push_back("there is no dropout, and so no masks: leave out 2 s b h per layer");
+  else if (!full && drawn_again)
+    differs.push_back("dropout masks are drawn again, not kept: leave out 2 s b h per layer");
+  if (!full && gpt.ffn() != 4 * gpt.hidden()) differs.push_back(StrCat("the MLP is ", gpt.ffn(), " wide, not 4 h"));
+  if (!full && gpt.kv_heads() != gpt.heads()) differs.push_back("keys and values have fewer heads than queries");
+  if (!full && gpt.parallel_blocks())
+    differs.push_back("both branches of a block read one norm: leave out 4 s b h per layer");
+  if (recompute.every() > 1) {
+    const bool whole = recompute.recompute() == spec::ActivationCheckpointing::FULL;
+    differs.push_back(StrCat("one block of ", recompute.every(),
+                             whole ? " is recomputed, and keeps only its input"
+                                   : " recomputes its attention scores: leave out 5 a s / h for it"));
+  }
+  differs.push_back(
+      "the formula leaves out embeddings, logits, the loss, and tensors that live only during the pass of one layer");
+  return differs;
+}
+
 }  // namespace
 
 std::vector<LayerActivations> ActivationsByLayer(const spec::Spec& spec, const host::MemoryRules& rules, int rank) {
@@ -121,38 +160,7 @@ std::optional<ActivationFormula> KorthikantiFormula(const spec::Spec& spec, int 
                            : "L s b h (34 + 5 a s / h)";
   StrAppend(&formula.text, ", L = ", layers, ", s = ", tokens, ", b = ", spec.train().micro_batch(),
             ", h = ", gpt.hidden(), ", a = ", gpt.heads(), split ? StrCat(", t = ", parallel.tp()) : "");
-  std::vector<std::string>& differs = formula.differs;
-  const spec::DType type = spec.train().precision().parameter();
-  if (type != spec::BF16 && type != spec::F16)
-    differs.push_back(StrCat("activations are ", spec::DType_Name(type), ", not 16 bits wide"));
-  if (!full && run.layers.fp8.recipe != nn::Fp8Recipe::kOff)
-    differs.push_back("linear layers keep their inputs in FP8: 1 byte an element, attention's projection in addition");
-  const bool scores = !full && !selective;  // the formula includes the scores
-  const bool drawn_again = spec.model().dropout_masks() == spec::Model::RECOMPUTED;
-  if (scores && spec.model().attention() == spec::Model::TILED) {
-    differs.push_back("tiled attention keeps no scores: leave out 5 a s / h");
-  } else if (scores && gpt.attention_dropout() == 0) {
-    differs.push_back("attention probabilities have no dropout: leave out 3 a s s b per layer");
-  } else if (scores && drawn_again) {
-    differs.push_back(
-        "dropout masks of attention probabilities are drawn again, not kept: leave out a s s b per layer");
-  }
-  if (!full && gpt.dropout() == 0)
-    differs.push_back("there is no dropout, and so no masks: leave out 2 s b h per layer");
-  else if (!full && drawn_again)
-    differs.push_back("dropout masks are drawn again, not kept: leave out 2 s b h per layer");
-  if (!full && gpt.ffn() != 4 * gpt.hidden()) differs.push_back(StrCat("the MLP is ", gpt.ffn(), " wide, not 4 h"));
-  if (!full && gpt.kv_heads() != gpt.heads()) differs.push_back("keys and values have fewer heads than queries");
-  if (!full && gpt.parallel_blocks())
-    differs.push_back("both branches of a block read one norm: leave out 4 s b h per layer");
-  if (recompute.every() > 1) {
-    const bool whole = recompute.recompute() == spec::ActivationCheckpointing::FULL;
-    differs.push_back(StrCat("one block of ", recompute.every(),
-                             whole ? " is recomputed, and keeps only its input"
-                                   : " recomputes its attention scores: leave out 5 a s / h for it"));
-  }
-  differs.push_back(
-      "the formula leaves out embeddings, logits, the loss, and tensors that live only during the pass of one layer");
+  formula.differs = DifferencesOf(spec, run, full, selective);
   return formula;
 }
 

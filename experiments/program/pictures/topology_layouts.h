@@ -1,4 +1,5 @@
-// Layouts of networks. Each draws a part that a person can read, and notes what it leaves out.
+// Layouts of networks, each in a file of its own (levels_scene.cc and so on). Each draws a part that a person can read,
+// and notes what it leaves out.
 #pragma once
 
 #include <vector>
@@ -18,8 +19,5 @@ Scene CircleScene(const Contracted& net);  // nodes around a circle: full meshes
 Scene GridScene(const Contracted& net, const std::vector<int>& dims, bool wrap);
 Scene BoardsScene(const Contracted& net, int a, int b, int x, int y);  // HammingMesh: boards, row and column switches
 Scene NodeScene(const NodeType& node);                                 // devices, switches, hosts and NICs of one node
-
-// A wire for a bundle, with its tooltip.
-Wire WireOf(const Contracted& net, const Bundle& bundle, std::string path);
 
 }  // namespace twofold::pictures

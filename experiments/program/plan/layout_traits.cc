@@ -9,6 +9,13 @@ namespace twofold::plan {
 
 using spec::Parallel;
 
+pipeline::PipelineShape ShapeOf(const spec::Spec& spec) {
+  const spec::Parallel& p = spec.parallel();
+  return {.stages = static_cast<int>(p.pp()),
+          .micro_batches = static_cast<int>(spec.train().global_batch() / (p.dp() * spec.train().micro_batch())),
+          .chunks = static_cast<int>(p.virtual_stages())};
+}
+
 bool StepsDiffer(const spec::Spec& spec) {
   return spec.parallel().has_compression() || spec.train().optimizer().has_one_bit_adam();
 }

@@ -4,8 +4,11 @@
 #include <cstdint>
 
 #include "core/proto/spec.pb.h"
+#include "strategies/pipeline/schedule.h"
 
 namespace twofold::plan {
+
+pipeline::PipelineShape ShapeOf(const spec::Spec& spec);
 
 // Ranks send other gradients in later steps than in the first ones.
 bool StepsDiffer(const spec::Spec& spec);

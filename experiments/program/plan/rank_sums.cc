@@ -92,4 +92,6 @@ double BusiestLink(const RankTimes& rank, int few, int whole) {
   return busiest;
 }
 
+bool HostIsBusy(const RankTimes& rank) { return rank.launches > 0.5 * rank.operations; }
+
 }  // namespace twofold::plan

@@ -23,4 +23,7 @@ double OneAfterAnother(const RankTimes& rank, int few, int whole);
 // What crosses a link takes no less than its bandwidth allows, whatever it is and in whatever order: the busiest.
 double BusiestLink(const RankTimes& rank, int few, int whole);
 
+// The device may wait for the host, although that has less to do.
+bool HostIsBusy(const RankTimes& rank);
+
 }  // namespace twofold::plan

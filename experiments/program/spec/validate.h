@@ -6,7 +6,9 @@
 
 namespace twofold {
 
-void CheckData(const spec::Spec& spec, Problems& problems);  // paths, and whether the data fits the model
+void CheckModel(const spec::Model& model, Problems& problems);
+void CheckData(const spec::Spec& spec, Problems& problems);   // paths, and whether the data fits the model
+void CheckTrain(const spec::Spec& spec, Problems& problems);  // train, but for what only some strategies have
 void CheckActivationCheckpointing(const spec::Spec& spec, Problems& problems);  // train.activation_checkpointing
 void CheckValidation(const spec::Spec& spec, Problems& problems);               // train.validation
 void CheckPrecision(const spec::Precision& precision, Problems& problems);      // train.precision
@@ -20,10 +22,13 @@ void CheckLocalUpdate(const spec::Spec& spec, Problems& problems);  // train.loc
 void CheckAsyncSgd(const spec::Spec& spec, Problems& problems);     // train.async_sgd
 void CheckElastic(const spec::Spec& spec, Problems& problems);      // train.elastic
 void CheckParallel(const spec::Spec& spec, Problems& problems);     // parallel's axes, the pipeline, and their options
-void CheckSharding(const spec::Spec& spec, Problems& problems);     // parallel.sharding and its options
+void CheckSharding(const spec::Spec& spec, Problems& problems);     // parallel.sharding and its options; buckets
 // The messages of a pipeline; the rest of the spec must be valid.
 void CheckMessages(const spec::Spec& spec, Problems& problems);
 void CheckUnits(const spec::Spec& spec, Problems& problems);  // parallel.wrap; the rest of the spec must be valid
+void CheckFabric(const spec::Spec& spec, Problems& problems);
+void CheckEmulated(const spec::Spec& spec, Problems& problems);
+void CheckCuda(const spec::Spec& spec, Problems& problems);
 // fabric.simulated: collectives, routing, faults, stragglers
 void CheckSimulatedNetwork(const spec::Spec& spec, Problems& problems);
 void CheckInMemoryStragglers(const spec::Spec& spec, Problems& problems);  // fabric.in_memory.stragglers

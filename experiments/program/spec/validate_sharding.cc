@@ -1,5 +1,5 @@
 // Checks parallel.sharding and its options: whether the ranks divide evenly, the units exist, and every option has a
-// layout that it affects.
+// layout that it affects. And the size of buckets, which all layouts have.
 #include <set>
 #include <vector>
 
@@ -20,6 +20,12 @@ bool ShardsParameters(const Parallel& p) {
 }
 
 std::string Names(const Parallel& p) { return Parallel::Sharding_Name(p.sharding()); }
+
+void CheckBuckets(const Parallel& parallel, Problems& problems) {
+  if (problems.Above("parallel.bucket_mib", parallel.bucket_mib(), 0) && parallel.bucket_mib() > 1 << 20) {
+    problems.Add("parallel.bucket_mib", NumberText(parallel.bucket_mib()), " is out of range; use at most ", 1 << 20);
+  }
+}
 
 void CheckShardGroup(const Parallel& p, Problems& problems) {
   if (p.sharding() != Parallel::HYBRID_SHARD) {
@@ -155,6 +161,7 @@ void CheckPaths(nn::Module& model, const spec::Wrap::Paths& paths, Problems& pro
 
 void CheckSharding(const spec::Spec& spec, Problems& problems) {
   const Parallel& p = spec.parallel();
+  CheckBuckets(p, problems);
   CheckShardGroup(p, problems);
   CheckApplicable(p, problems);
   CheckOffload(spec, problems);

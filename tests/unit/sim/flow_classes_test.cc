@@ -10,6 +10,7 @@
 #include <memory>
 #include <random>
 
+#include "sim/sharing/flow_classifier.h"
 #include "sim/sharing/fluid.h"
 #include "tests/seed.h"
 
