@@ -176,6 +176,18 @@ absl::Status CheckReplacements(const LaunchOptions& o) {
   return absl::OkStatus();
 }
 
+// As many as are asked for, else as the spec of a run has.
+absl::Status FindRanks(LaunchOptions& o) {
+  if (o.asked_ranks) return o.ranks = *o.asked_ranks, absl::OkStatus();
+  if (!o.program.empty() || o.command.empty() || o.command[0] != "run")
+    return InvalidArgument("--ranks is required, since only a run has a spec that says how many there are");
+  const absl::StatusOr<std::optional<RunWords>> run = ReadRunCommand(o.command, o.fabric);
+  if (!run.ok()) return run.status();
+  if (!*run) return InvalidArgument("--ranks is required with `run --help` and `run --check`; or leave launch out");
+  o.ranks = static_cast<int>(RanksToStart((*run)->spec));
+  return absl::OkStatus();
+}
+
 // How many ranks there are, on how many hosts.
 absl::Status CheckCounts(const LaunchOptions& o) {
   if (o.ranks < 1) return InvalidArgument("--ranks must be at least 1 (got ", o.ranks, ")");
@@ -210,6 +222,10 @@ absl::Status CheckHosts(LaunchOptions& o, const Launch& launch) {
 }  // namespace
 
 absl::Status CheckLaunch(LaunchOptions& o) {
+  if (o.command.empty() && o.program.empty()) {
+    return InvalidArgument("launch: nothing to run; give a command after --, such as `-- run SPEC`");
+  }
+  if (const absl::Status s = FindRanks(o); !s.ok()) return s;
   if (const absl::Status s = CheckCounts(o); !s.ok()) return s;
   if (!(o.grace_s >= 0 && o.grace_s <= kMostGrace)) {
     return InvalidArgument("--grace must be from 0 to ", kMostGrace, " seconds (got ", o.grace_s, ")");
@@ -220,9 +236,6 @@ absl::Status CheckLaunch(LaunchOptions& o) {
                            "); call launch from a plain shell, or once per node with --nodes=", launch.size);
   }
   if (const absl::Status s = CheckFabric(o); !s.ok()) return s;
-  if (o.command.empty() && o.program.empty()) {
-    return InvalidArgument("launch: nothing to run; give a command after --, such as `-- run SPEC`");
-  }
   if (const absl::Status s = CheckSlurm(o); !s.ok()) return s;
   if (const absl::Status s = CheckRestarts(o); !s.ok()) return s;
   if (const absl::Status s = CheckCommand(o); !s.ok()) return s;

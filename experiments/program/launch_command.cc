@@ -118,6 +118,7 @@ Exit status: 0 fine; 2 wrong input; otherwise that of the first rank that failed
 program cannot be started. With fabric mpi: that of mpirun. With --restarts: that of the last attempt.
 
 Examples:
+  twofold launch -- run my.textproto
   twofold launch --ranks=4 --fabric=mpi -- run my.textproto --set=parallel.dp=4
   twofold launch --ranks=8 --restarts=3 --min-ranks=4 -- run my.textproto --set=parallel.dp=8
   twofold launch --ranks=2 -- calibrate
@@ -133,7 +134,8 @@ Examples:
 void AddLaunchCommand(const Command& program, int& exit_status) {
   const Command command = program.AddCommand("launch", "starts ranks as processes");
   auto options = std::make_shared<LaunchOptions>();
-  command.Group("Ranks").AddOption("--ranks=N", options->ranks, "number of processes in all, one per rank").Required();
+  command.Group("Ranks").AddOption("--ranks=N", options->asked_ranks,
+                                   "number of processes in all, one per rank (default: the spec's, of a run)");
   command.AddOption("--fabric=FABRIC", options->fabric,
                     StrCat("the fabric that ranks communicate over (default: that of COMMAND, else ", kDefaultFabric,
                            "; with --program: none)"));

@@ -12,7 +12,8 @@ namespace twofold {
 inline constexpr double kLaunchGrace = 10;  // seconds
 
 struct LaunchOptions {
-  int ranks = 0;
+  std::optional<int> asked_ranks;
+  int ranks = 0;  // as asked for, else of the spec
   std::string fabric, program;
   int nodes = 1, node_rank = -1;
   std::string master;

@@ -264,6 +264,15 @@ TEST(LaunchProgram, RanksAndWhatTheyHaveStartedEndWithIt) {
   }
 }
 
+TEST(LaunchProgram, StartsAsManyRanksAsTheSpecHas) {
+  const Words run = {"run", "examples/tp_overlap.textproto", "--set=parallel.dp=3",
+                     "--set=train.global_batch=12"};  // tp: 4
+  const Ended printed = EndOf(Launch({"--fabric=gloo", "--print"}, run));
+  EXPECT_EQ(printed.status, 0) << printed.output;
+  EXPECT_THAT(printed.output, HasSubstr("WORLD_SIZE=12"));
+  EXPECT_THAT(printed.output, HasSubstr("RANK=11 "));
+}
+
 TEST(LaunchProgram, RefusesWhatContradicts) {
   const std::vector<std::pair<Words, std::string>> wrong = {
       {Script(0, ":"), "--ranks must be at least 1 (got 0)"},
