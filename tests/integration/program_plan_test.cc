@@ -106,6 +106,7 @@ TEST_F(Program, SaysWhatABudgetLeavesOpen) {
   const std::string spec = Write("job.textproto", kJob);
   ASSERT_EQ(Run(StrCat("plan ", spec, " --ranks=2 --budget=0.000001s")), 1) << err_;
   EXPECT_THAT(out_, HasSubstr("The budget ended before a layout that fits was found: of "));
+  EXPECT_THAT(out_, HasSubstr("  such as parallel.virtual_stages: parallel.pp * virtual_stages = 2 * "));
   EXPECT_THAT(out_, HasSubstr(" are left open, 0 layouts were simulated"));
   EXPECT_THAT(out_, HasSubstr("Give it more time, or fix more fields"));
 }

@@ -155,9 +155,16 @@ std::string WhatIfText(const Plan& plan, const Shown& shown) {
 
 }  // namespace
 
+// The reason and, where it has numbers, those of one layout.
+std::string ReasonText(const std::string& reason, const Refusal& refusal) {
+  if (reason.find('#') == std::string::npos) return reason;
+  const size_t field = refusal.example.find(reason.substr(0, reason.find(':')));  // after the file's name
+  return StrCat("such as ", refusal.example.substr(field, refusal.example.find("; use") - field));
+}
+
 std::string RefusalsText(const Space& space) {
   std::vector<std::pair<int64_t, std::string>> all;
-  for (const auto& [reason, refusal] : space.refused) all.emplace_back(-refusal.count, reason);
+  for (const auto& [reason, refusal] : space.refused) all.emplace_back(-refusal.count, ReasonText(reason, refusal));
   std::sort(all.begin(), all.end());
   std::string text;
   constexpr size_t kShown = 8;
