@@ -71,13 +71,24 @@ class Pair {
       runs_.Upload(t, [](std::span<std::byte> to) { std::memset(to.data(), 0xff, to.size()); });
     }
     TheGpu().device.compute().Synchronize();  // the operands, if it is another stream
+    const int64_t before = Launches();
     runs_.Launch(runs_.compute(), op);
+    launches = Launches() - before;
     runs_.compute().Synchronize();
   }
 
   Lab lab;
+  int64_t launches = 0;  // kernels of the last operation on the GPU; 0 if it is not emulated
 
  private:
+  static int64_t Launches() {
+#ifdef TWOFOLD_EMULATED_CUDA
+    return emulated::Calls(emulated::Call::kLaunch);
+#else
+    return 0;
+#endif
+  }
+
   int64_t offset_;
   CudaDevice& runs_;  // operations; it shares the GPU, and so the addresses, with the one that holds the tensors
 };
