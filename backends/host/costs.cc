@@ -41,7 +41,7 @@ std::unique_ptr<CostModel> Costs::Make() const {
   if (profile.kernels_size() > 0)
     model = std::make_unique<ProfileCostModel>(profile, training ? &*training : nullptr, tf32);
   else if (device.has_kernels() || device.has_laws())
-    model = std::make_unique<GpuCostModel>(device);
+    model = std::make_unique<GpuCostModel>(device, fp8);
   else
     model = std::make_unique<RooflineCostModel>(device);
   if (speed == 1) return model;

@@ -13,6 +13,7 @@
 #include "core/proto/cluster.pb.h"
 #include "core/proto/profile.pb.h"
 #include "core/proto/spec.pb.h"
+#include "sim/cost/fp8_copies.h"
 
 namespace twofold::host {
 
@@ -31,8 +32,9 @@ struct Costs {
   profile::Profile profile;  // if it has no kernels, the data sheet is used
   // How the profile's kernels perform in training; absent: as when run alone.
   std::optional<profile::Training> training;
-  bool tf32 = false;               // use TF32 for f32 matrix products if the profile has both
-  double speed = 1;                // operations take modelled time / speed
+  bool tf32 = false;  // use TF32 for f32 matrix products if the profile has both
+  double speed = 1;   // operations take modelled time / speed
+  Fp8Layouts fp8 = Fp8Layouts::kCopied;
   std::vector<std::string> notes;  // for the report: where the times come from
   // Each model is used by one thread at a time, so every rank makes its own.
   std::unique_ptr<CostModel> Make() const;

@@ -112,6 +112,20 @@ void NoteTrainingRate(const cluster::Device& device, SimulationPlan& plan) {
           : "as of products alone; laws { training_tflops: ... } says what a training reached"));
 }
 
+Fp8Layouts Fp8LayoutsOf(const spec::Spec& spec) {
+  if (spec.framework() != spec::TWOFOLD) return Fp8Layouts::kRounded;
+  return spec.cuda().fp8() == spec::Cuda::Fp8::OWN ? Fp8Layouts::kAsTheyLie : Fp8Layouts::kCopied;
+}
+
+// What that means on the device, as the end of a sentence.
+std::string LayoutsText(Fp8Layouts layouts, const cluster::Device& device) {
+  if (!NeedsFp8AlongSum(device) || layouts == Fp8Layouts::kAsTheyLie) return "";
+  return layouts == Fp8Layouts::kCopied
+             ? "; operands that lie across the sum, as in backward products, are copied first, in the time of their "
+               "bytes"
+             : "; rounding writes codes in two layouts, 1 byte an element more";
+}
+
 // Whose kernels of products in FP8 are predicted.
 void NoteFp8(const spec::Spec& spec, const host::Costs& costs, SimulationPlan& plan) {
   if (spec.train().precision().matmul() != spec::Precision::FP8 || costs.device.kind() != cluster::Device::GPU_DEVICE) {
@@ -128,17 +142,14 @@ void NoteFp8(const spec::Spec& spec, const host::Costs& costs, SimulationPlan& p
                                               ? ops::Fp8Blocks::kRow
                                               : ops::Fp8Blocks::kTensor};
   const cluster::ProductLaw* law = ProductLawOf(costs.device.laws(), Fp8LawOf(scaling));
-  const char* const own =
-      spec.cuda().fp8() == spec::Cuda::Fp8::OWN
-          ? "with cuda.fp8: OWN device CUDA runs its own kernels"
-          : "device CUDA runs cuBLASLt's where it has them for codes as they lie in memory, and its "
-            "own kernels elsewhere";
-  plan.notes.push_back(
-      StrCat("products in FP8 take the time of the device's FP8 law", law != nullptr ? ", fitted to the column " : "",
-             law != nullptr ? law->column() : "", ", and rounding their operands that of its bytes; ", own,
-             ", which have not been timed; copies of operands in another layout, which libraries need for the two "
-             "backward products on GPUs before Blackwell, are not modelled; MFU counts the peak of "
-             "train.precision.parameter"));
+  const char* const own = spec.cuda().fp8() == spec::Cuda::Fp8::OWN
+                              ? "with cuda.fp8: OWN device CUDA runs its own kernels"
+                              : "device CUDA runs cuBLASLt's where it has them, and its own kernels elsewhere";
+  plan.notes.push_back(StrCat("products in FP8 take the time of the device's FP8 law",
+                              law != nullptr ? ", fitted to the column " : "", law != nullptr ? law->column() : "",
+                              ", and rounding their operands that of its bytes; ", own, ", which have not been timed",
+                              LayoutsText(Fp8LayoutsOf(spec), costs.device),
+                              "; MFU counts the peak of train.precision.parameter"));
 }
 
 // How far devices of this type differ in speed.
@@ -267,6 +278,7 @@ absl::Status SetCosts(const spec::Spec& spec, const cluster::Cluster& c, Simulat
   NoteFp8(spec, *costs, plan);
   if (spec.parallel().offload() != spec::Parallel::NO_OFFLOAD) plan.notes.push_back(costs->DescribeHostLink());
   plan.host_link = costs->host_link();
+  costs->fp8 = Fp8LayoutsOf(spec);
   plan.costs = costs->Make();
   SetContention(spec.fabric().simulated(), costs->device, plan);
   NoteTrainingRate(costs->device, plan);

@@ -15,9 +15,11 @@
 //            If another layer keeps the same x in its own type, FP8 adds a copy. W and dy are rounded when they are
 //            used. The codes of dy stay until dW (kCurrent; with a bias dy itself, too), those of W are dropped at once
 //            or, with `keep_weights`, kept for the other micro-batches of the step: 1 byte a parameter and the scales,
-//            from the first step on
+//            from the first step on. On a GPU, the workspace of the products dx and dW has copies of the operands that
+//            lie across the sum: of W, and of dy and x (ops::rules::Fp8Copies)
 //   compute  rounding reads e and writes 1 byte an element (kCurrent reads twice): x and dy once (kBlock: once along
-//            each dimension), W once in each of the two products or, with `keep_weights`, once a step
+//            each dimension), W once in each of the two products or, with `keep_weights`, once a step. On most GPUs
+//            those copies read and write 1 byte an element more
 // These functions communicate nothing: each rank scales what it has (strategies/tensor_parallel/fp8_rows.h does). So
 // ranks that hold parts of one matrix (tp) may have different scales, which are powers of two and so differ only in
 // what underflows.

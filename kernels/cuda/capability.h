@@ -8,6 +8,7 @@ namespace twofold::cuda {
 
 struct Capability {
   int major = 0, minor = 0;
+  int number() const { return 10 * major + minor; }
 };
 
 // Whether a GPU can run what nvcc has compiled for `architectures`, a list as CMAKE_CUDA_ARCHITECTURES has it, or with

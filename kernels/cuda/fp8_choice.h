@@ -1,23 +1,25 @@
 // Which kernels compute a product of FP8 operands: cuBLASLt's, or our own (fp8_product.cu).
 //
-// cuBLASLt has these products, of codes as they lie in memory (NVIDIA, "cuBLAS Library" 13.0, cublasLtMatmul and
-// "Narrow Precision Data Types Usage"):
+// cuBLASLt has these products (NVIDIA, "cuBLAS Library" 13.0, cublasLtMatmul and "Narrow Precision Data Types Usage"):
 //
-//   one scale for each operand         a b^T from compute capability 8.9 on; the other layouts on 10.x and 11.x
-//   1 x 128 of a and 128 x 128 of b    a b^T on 9.0, from cuBLAS 12.9 on
+//   one scale for each operand             a b^T from compute capability 8.9 on; the other layouts on 10.x and 11.x
+//   1 x 128 along the sum of one operand,  a b^T on 9.0, from cuBLAS 12.9 on
+//   the same or 128 x 128 of the other
 //
-// So a linear layer's forward product is the library's on Ada, Hopper and Blackwell, and its backward products are on
-// data-centre Blackwell, with one scale for each tensor. The operands of backward products lie across the sum, and the
-// library would need transposed copies on other GPUs. Nothing here calls CUDA.
+// So a linear layer's three products are the library's on Ada, Hopper and Blackwell with one scale for each tensor, and
+// on Hopper with scales of blocks. On all but 10.x and 11.x the operands of backward products lie across the sum, as W
+// in dy W, and dy and x in dy^T x; they are transposed first (fp8_library.cu). Nothing here calls CUDA.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "core/device/ops.h"
+#include "kernels/cuda/algorithm_choice.h"
 #include "kernels/cuda/capability.h"
 
 namespace twofold::cuda {
@@ -37,6 +39,11 @@ class Fp8Choice {
   void SetNote(Note note) { note_ = std::move(note); }
 
   std::string WhyOwn(const ops::MatMul& o) const;
+  // Whether the library gets only operands that lie along the sum.
+  bool along_sum() const { return ops::rules::Fp8LiesAlongSum(gpu_.number()); }
+  // What the library has refused although WhyOwn is "", so that it is not asked again: the reason, "" if it has not.
+  std::string WhyRefused(const AlgorithmKey& product) const;
+  void Refused(const AlgorithmKey& product, std::string why) { refused_.emplace(product, std::move(why)); }
   // Tells whose kernels computed the product; `why_own` is "" for the library's.
   void Tell(const ops::MatMul& o, const std::string& why_own);
 
@@ -45,6 +52,7 @@ class Fp8Choice {
   const Capability gpu_;
   const size_t version_;
   Note note_;
+  std::map<AlgorithmKey, std::string> refused_;  // and why
   std::set<std::pair<std::string_view, std::string>, std::less<>> told_;
 };
 

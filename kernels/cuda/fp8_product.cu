@@ -7,7 +7,7 @@
 // F32's.
 //
 // Operands are read as they lie in memory: those whose inner dimension is not contiguous are transposed on the way to
-// shared memory. So there are no copies in another layout, and no workspace.
+// shared memory, so that no copies are needed. What cuBLASLt computes does not come here (fp8_choice.h).
 //
 // Products that no layer has are decoded to F32 and multiplied without tensor cores: those of operands whose scales
 // differ along the inner dimension, and those with b in E5M2.
@@ -160,10 +160,8 @@ struct TilePart {
       const int thread = me + i * kProductThreads;
       const uint32_t* const w = words + 4 * i;
       if (inner_rows) {
-        const uint32_t low0 = __byte_perm(w[0], w[1], 0x5140), low1 = __byte_perm(w[2], w[3], 0x5140),
-                       high0 = __byte_perm(w[0], w[1], 0x7362), high1 = __byte_perm(w[2], w[3], 0x7362);
-        const uint32_t columns[4] = {__byte_perm(low0, low1, 0x5410), __byte_perm(low0, low1, 0x7632),
-                                     __byte_perm(high0, high1, 0x5410), __byte_perm(high0, high1, 0x7632)};
+        uint32_t columns[4] = {w[0], w[1], w[2], w[3]};
+        TransposeBytes(columns);
         const int row = OuterOf(thread), inner = InnerOf(thread);
 #pragma unroll
         for (int r = 0; r < 4; ++r)

@@ -89,14 +89,16 @@ class Multiplication {
       throw CudaError("cuBLASLt has no deterministic algorithm for the " + name_);
   }
 
-  // Keeps the first acceptable candidate or, if `timed`, the fastest one: run(candidate) returns seconds.
+  // Keeps the first acceptable candidate.
+  void Decide(size_t workspace_bytes) { algorithm_ = answers_[Choose(candidates_, workspace_bytes, false)].algo; }
+  // Keeps the fastest one: run(candidate) returns seconds.
   template <class Run>
-  void Decide(size_t workspace_bytes, bool timed, Run&& run) {
-    for (size_t i = 0; timed && i < candidates_.size(); ++i) {
+  void DecideByTime(size_t workspace_bytes, Run&& run) {
+    for (size_t i = 0; i < candidates_.size(); ++i) {
       if (Acceptable(candidates_[i], workspace_bytes)) candidates_[i].seconds = run(answers_[i].algo);
     }
-    algorithm_ = answers_[Choose(candidates_, workspace_bytes, timed)].algo;
-    timed_ = timed;
+    algorithm_ = answers_[Choose(candidates_, workspace_bytes, true)].algo;
+    timed_ = true;
   }
   bool timed() const { return timed_; }
 
@@ -225,8 +227,23 @@ struct Libraries::Handles {
   cublasLtHandle_t handle = nullptr;
   std::map<AlgorithmKey, Multiplication> products;
   bool fuses = CapabilityOfCurrentGpu().major >= 9;
-  std::set<AlgorithmKey> unsupported;          // products with epilogues
-  std::map<AlgorithmKey, std::string> no_fp8;  // and why not
+  std::set<AlgorithmKey> unsupported;  // products with epilogues
+
+  // With the descriptors of `on`, and an algorithm. Throws CudaError if there is none.
+  Multiplication& Find(const LibraryProduct& p, const AlgorithmKey& key, const Operands& on) {
+    const auto [found, fresh] = products.try_emplace(key, lt, p, options.tf32);
+    Multiplication& product = found->second;
+    try {
+      if (p.bias) product.SetBias(on.bias);
+      if (on.aux != nullptr) product.SetAux(on.aux);
+      if (p.fp8()) product.SetScales(on.a_scales, on.b_scales);
+      if (fresh) product.FindCandidates(handle, key), product.Decide(key.workspace_bytes);
+    } catch (...) {
+      products.erase(found);
+      throw;
+    }
+    return product;
+  }
 };
 
 Libraries::Libraries(const Options& options)
@@ -254,24 +271,16 @@ Libraries::~Libraries() { handles_->lt.Destroy(handles_->handle); }
 void Libraries::Multiply(const LibraryProduct& p, const Operands& on, cudaStream_t stream) {
   Handles& h = *handles_;
   const AlgorithmKey key = KeyOf(p, on.a, on.b, on.d, on.workspace_bytes);
-  auto found = h.products.find(key);
-  const bool fresh = found == h.products.end();
-  if (fresh) found = h.products.try_emplace(key, h.lt, p, h.options.tf32).first;
-  Multiplication& product = found->second;
-  if (p.bias) product.SetBias(on.bias);
-  if (on.aux != nullptr) product.SetAux(on.aux);
-  if (p.fp8()) product.SetScales(on.a_scales, on.b_scales);
+  Multiplication& product = h.Find(p, key, on);
   // Candidates are timed only if the output is overwritten and not added to, so that running them has no effect on
   // results.
-  const bool time_now = h.options.time_algorithms && p.beta == 0 && !product.timed();
-  if (fresh || time_now) {
+  if (h.options.time_algorithms && p.beta == 0 && !product.timed()) {
     try {
-      if (fresh) product.FindCandidates(h.handle, key);
-      product.Decide(on.workspace_bytes, time_now, [&](const cublasLtMatmulAlgo_t& algorithm) {
+      product.DecideByTime(on.workspace_bytes, [&](const cublasLtMatmulAlgo_t& algorithm) {
         return FastestRun(stream, [&] { product.Run(h.handle, p, on, stream, algorithm); });
       });
     } catch (...) {
-      h.products.erase(found);
+      h.products.erase(key);
       throw;
     }
   }
@@ -288,13 +297,12 @@ bool Libraries::MultiplyFused(const LibraryProduct& p, const Operands& on, cudaS
   return false;
 }
 
+std::string Libraries::WhyNoFp8(const LibraryProduct& p, const Operands& on, cudaStream_t stream) {
+  return WhyNot([&] { handles_->Find(p, KeyOf(p, on.a, on.b, on.d, on.workspace_bytes), on); }, stream);
+}
+
 std::string Libraries::MultiplyFp8(const LibraryProduct& p, const Operands& on, cudaStream_t stream) {
-  Handles& h = *handles_;
-  const AlgorithmKey key = KeyOf(p, on.a, on.b, on.d, on.workspace_bytes);
-  if (const auto found = h.no_fp8.find(key); found != h.no_fp8.end()) return found->second;
-  std::string why = WhyNot([&] { Multiply(p, on, stream); }, stream);
-  if (!why.empty()) h.no_fp8.emplace(key, why);
-  return why;
+  return WhyNot([&] { Multiply(p, on, stream); }, stream);
 }
 
 }  // namespace twofold::cuda

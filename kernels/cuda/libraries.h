@@ -58,8 +58,11 @@ class Libraries {
   // be slower. It is used from compute capability 9 on: before, kernels with such epilogues are slower than two
   // kernels.
   bool MultiplyFused(const LibraryProduct& p, const Operands& on, cudaStream_t stream);
-  // A product of FP8 operands, without fast accumulation: the library promotes the tensor cores' sums to F32 from time
-  // to time. Returns "", or why the library cannot do it, having done nothing then.
+  // Why the library cannot do a product of FP8 operands; "" if it can. Launches nothing, so that operands may be copied
+  // to their places afterwards.
+  std::string WhyNoFp8(const LibraryProduct& p, const Operands& on, cudaStream_t stream);
+  // Such a product, without fast accumulation: the library promotes the tensor cores' sums to F32 from time to time.
+  // Returns "", or why the library cannot do it, having done nothing then.
   std::string MultiplyFp8(const LibraryProduct& p, const Operands& on, cudaStream_t stream);
   Fp8Choice& fp8() { return fp8_; }
 

@@ -51,6 +51,14 @@ __device__ inline void StoreSome(T* to, bool whole, int64_t count, const A (&fro
   }
 }
 
+// Four words of four bytes, as a matrix of bytes with a word in a row: transposes it.
+__device__ inline void TransposeBytes(uint32_t (&w)[4]) {
+  const uint32_t low0 = __byte_perm(w[0], w[1], 0x5140), low1 = __byte_perm(w[2], w[3], 0x5140),
+                 high0 = __byte_perm(w[0], w[1], 0x7362), high1 = __byte_perm(w[2], w[3], 0x7362);
+  w[0] = __byte_perm(low0, low1, 0x5410), w[1] = __byte_perm(low0, low1, 0x7632);
+  w[2] = __byte_perm(high0, high1, 0x5410), w[3] = __byte_perm(high0, high1, 0x7632);
+}
+
 // Whether packs of `pack` elements of these tensors may be loaded, if rows (or pieces) begin at multiples of `row`
 // elements. Empty tensors are ignored.
 inline bool PacksFit(int64_t pack, int64_t row, std::initializer_list<const Tensor*> tensors) {

@@ -110,4 +110,15 @@ ProductPlan PlanOf(const ops::BatchedMatMul& o, bool copy) {
   return plan;
 }
 
+LibraryProduct AlongSum(LibraryProduct p) {
+  const auto turn = [](LibraryMatrix& m) {
+    std::swap(m.rows, m.columns);
+    m.leading = std::max<int64_t>(m.rows, 1);
+  };
+  if (!p.transpose_a) turn(p.a);
+  if (p.transpose_b) turn(p.b);
+  p.transpose_a = true, p.transpose_b = false;
+  return p;
+}
+
 }  // namespace twofold::cuda

@@ -12,7 +12,7 @@
 
 namespace twofold::cuda {
 
-// Which elements of FP8 codes [inner, outer] share a scale, and how the scales lie: see ops::rules::Fp8ScaleCopies.
+// Which elements of FP8 codes [inner, outer] share a scale, and how the scales lie: see ops::rules::Fp8Copies.
 enum class LibraryScales : uint8_t { kOne, kInnerBlocks, kSquares };
 
 // rows x columns, with columns `leading` elements apart; matrix i of a batch begins at i * batch_stride elements.
@@ -56,6 +56,10 @@ ProductPlan PlanOf(const ops::MatMul& o, bool copy, bool bias, bool epilogue = f
 // The same for a batch. In a copy, the output matrices [m, n] are contiguous. The longest of the loops over batches and
 // heads that the library could run as a batch becomes its batch.
 ProductPlan PlanOf(const ops::BatchedMatMul& o, bool copy);
+
+// The same product of operands that lie along the sum: transpose(a) and b, with contiguous columns. Those that do not
+// are to be transposed.
+LibraryProduct AlongSum(LibraryProduct p);
 
 // Calls f(first element of a, of b, of d, beta) for every product of the plan, in order.
 template <class F>

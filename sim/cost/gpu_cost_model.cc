@@ -28,8 +28,9 @@ TiledProducts ProductsOf(const cluster::Kernels& kernels) {
 
 }  // namespace
 
-GpuCostModel::GpuCostModel(const cluster::Device& device)
+GpuCostModel::GpuCostModel(const cluster::Device& device, Fp8Layouts fp8)
     : device_(device),
+      fp8_(fp8),
       memory_(device.memory_bytes_per_second() * device.memory_efficiency()),
       products_(ProductsOf(device.kernels())) {
   TWOFOLD_CHECK((device.has_kernels() || device.has_laws()) && CheckKernels(device).ok(),
@@ -98,10 +99,16 @@ Estimate GpuCostModel::TimeOf(const ops::Op& op, int64_t parts) {
   } else if (CountsFlops(key.name)) {
     products = cost.flops.value() / (PeakOf(device_, key.dtype) * LargeEfficiency());
   }
-  seconds = std::max(seconds, products) * kernel.factor() + kernel_s + addition;
+  const Fp8CopyTime copies = product != nullptr ? CopiesBefore(*product, device_, fp8_) : Fp8CopyTime();
+  if (const auto* rounding = std::get_if<ops::QuantiseFp8>(&op.any())) seconds += MoreToRound(*rounding, device_, fp8_);
+  seconds = std::max(seconds, products) * kernel.factor() + kernel_s + addition + copies.seconds;
   Estimate e{Seconds(seconds), Seconds(seconds * (1 - error)), Seconds(seconds * (1 + error))};
   e.source = source;
   if (kernel.has_launch_us()) e.launch = Seconds(kernel.launch_us() * 1e-6);
+  if (copies.kernels > 0) {
+    const double each = device_.launch_us() * 1e-6;
+    e.launch = e.launch.value_or(Seconds(each)) + Seconds(copies.kernels * each);
+  }
   return e;
 }
 

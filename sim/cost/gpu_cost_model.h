@@ -24,6 +24,8 @@
 //
 // If the device has laws (cluster.KernelLaws, sim/cost/laws), products and attention follow these instead.
 //
+// Codes in FP8 that lie along a product's sum take time before products or in rounding (fp8_copies.h).
+//
 // Frameworks differ, and the file describes how. kernels.kernels.factor: kernels that move more bytes than the
 // operation has (a cross-entropy in many passes) or fewer (an addition that is fused into the kernel before it).
 // kernels.kernels.launch_us: differs if the interpreter runs the forward pass and an engine the backward pass, or if
@@ -51,6 +53,7 @@
 #include "absl/status/status.h"
 #include "core/device/cost_model.h"
 #include "core/proto/cluster.pb.h"
+#include "sim/cost/fp8_copies.h"
 #include "sim/cost/laws/law_times.h"
 #include "sim/cost/tiled_products.h"
 
@@ -60,7 +63,7 @@ class GpuCostModel : public CostModel {
  public:
   // `device` must have kernels that CheckKernels accepts or laws that CheckLaws accepts, and a bandwidth and an f32
   // peak above 0.
-  explicit GpuCostModel(const cluster::Device& device);
+  explicit GpuCostModel(const cluster::Device& device, Fp8Layouts fp8 = Fp8Layouts::kCopied);
 
   Estimate Time(const ops::Op& op) override { return TimeOf(op, 1); }
   Estimate TimeOfPart(const ops::MatMul& product) override { return TimeOf(product, product.parts); }
@@ -82,6 +85,7 @@ class GpuCostModel : public CostModel {
   Rest& Left(double multiprocessors, double share_of_memory);  // what is left of the device's laws
 
   cluster::Device device_;
+  const Fp8Layouts fp8_;
   double memory_;  // bytes per second
   TiledProducts products_;
   LawCache cache_;

@@ -103,9 +103,9 @@ INSTANTIATE_TEST_SUITE_P(Variants, OtherMemory, ::testing::ValuesIn(test::kTinyV
 
 using CudaMemoryTest = GpuTest;
 
-// Forward's products are cuBLASLt's on an H100, with copies of the scales in the workspace.
+// All products are cuBLASLt's on an H100, with copies of codes and scales in the workspace.
 TEST_F(CudaMemoryTest, OfProductsInFp8WithBlocksOfScalesIsAsPredicted) {
-  ExpectPredicted(StrCat("model { gpt { layers: 2 hidden: 128 heads: 4 vocab: 257 sequence: 16 } }\n",
+  ExpectPredicted(StrCat("model { gpt { layers: 2 hidden: 128 heads: 4 vocab: 257 sequence: 128 } }\n",
                          "train { steps: 3 micro_batch: 1 global_batch: 2 ", kFp8Block, " }\n"));
 }
 

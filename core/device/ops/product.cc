@@ -111,20 +111,44 @@ bool LibraryHasFp8(const MatMul& o) {
   const bool narrow = a.format == Fp8Format::kE4M3 && b.format == Fp8Format::kE4M3,
              mixed = a.format == Fp8Format::kE4M3 || b.format == Fp8Format::kE4M3;
   if (a.blocks == Fp8Blocks::kTensor && b.blocks == Fp8Blocks::kTensor) return mixed;
-  return a.blocks == Fp8Blocks::kRow && b.blocks == Fp8Blocks::kSquare && narrow && !o.transpose_a && o.transpose_b &&
-         p.k % kFp8Block == 0;
+  const bool inner_a = a.blocks == (o.transpose_a ? Fp8Blocks::kColumn : Fp8Blocks::kRow),
+             inner_b = b.blocks == (o.transpose_b ? Fp8Blocks::kRow : Fp8Blocks::kColumn);
+  const bool has_a = inner_a || a.blocks == Fp8Blocks::kSquare, has_b = inner_b || b.blocks == Fp8Blocks::kSquare;
+  return has_a && has_b && (inner_a || inner_b) && narrow && p.k % kFp8Block == 0;
 }
-Fp8ScaleCopies CudaFp8ScaleCopies(const MatMul& o) {
-  if (o.a_scaling.blocks == Fp8Blocks::kTensor) return {Bytes(0), Bytes(0)};
-  const auto bytes = [](int64_t scales) { return Bytes(RoundUp(scales * ElementSize(DType::kF32), kCudaAlignment)); };
-  const Tensor &a = o.a_scaling.scales, &b = o.b_scaling.scales;
-  return {bytes(a.numel()), bytes(b.dim(0) * RoundUp(b.dim(1), kFp8ScalesAlign))};
+bool LibraryHasFp8(const MatMul& o, int capability) {
+  constexpr int kFirst = 89, kHopper = 90;
+  return capability >= kFirst && LibraryHasFp8(o) &&
+         (o.a_scaling.blocks == Fp8Blocks::kTensor || capability == kHopper);
 }
+bool Fp8LiesAlongSum(int capability) { return capability / 10 != 10 && capability / 10 != 11; }
+
+namespace {
+
+Fp8Copies CopiesOf(const Tensor& codes, const Fp8Scaling& scaling, bool across) {
+  const auto bytes = [](int64_t count, DType type) {
+    return Bytes(RoundUp(count * ElementSize(type), kCudaAlignment));
+  };
+  const auto blocks = [](int64_t size) { return RoundUp(size, kFp8Block) / kFp8Block; };
+  int64_t scales = 0;
+  if (scaling.blocks == Fp8Blocks::kSquare) {
+    const int64_t outer = codes.dim(across ? 1 : 0), k = codes.dim(across ? 0 : 1);
+    scales = blocks(outer) * RoundUp(blocks(k), kFp8ScalesAlign);
+  } else if (scaling.blocks != Fp8Blocks::kTensor && !across) {
+    scales = scaling.scales.numel();
+  }
+  return {bytes(across ? codes.numel() : 0, DType::kU8), bytes(scales, DType::kF32)};
+}
+
+}  // namespace
+
+Fp8Copies CudaFp8CopiesOfA(const MatMul& o) { return CopiesOf(o.a, o.a_scaling, o.transpose_a); }
+Fp8Copies CudaFp8CopiesOfB(const MatMul& o) { return CopiesOf(o.b, o.b_scaling, !o.transpose_b); }
 Bytes CudaWorkspace(const MatMul& o) {
   if (o.fp8()) {
     if (!LibraryHasFp8(o)) return Bytes(0);
-    const Fp8ScaleCopies scales = CudaFp8ScaleCopies(o);
-    return CudaBiasCopy(o) + scales.a + scales.b + kLibraryWorkspace;
+    const Fp8Copies a = CudaFp8CopiesOfA(o), b = CudaFp8CopiesOfB(o);
+    return CudaBiasCopy(o) + a.codes + b.codes + a.scales + b.scales + kLibraryWorkspace;
   }
   if (o.out.numel() == 0 || o.a.numel() == 0) return Bytes(0);  // does not use the library
   return CudaProductCopy(o) + CudaBiasCopy(o) + kLibraryWorkspace;

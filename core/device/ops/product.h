@@ -44,19 +44,28 @@ Bytes CudaProductCopy(const MatMul&);
 Bytes CudaBiasCopy(const MatMul&);
 
 // Products of FP8 operands. True if cuBLASLt has the product on some GPU: sizes are multiples of 16, the bias has out's
-// type, and either both operands have one scale and not both are E5M2, or it is a b^T with E4M3 in blocks of 1 x 128
-// and 128 x 128, which split the inner dimension evenly. Only such products have a workspace; it depends neither on the
-// GPU nor on what computes them.
+// type, and either both operands have one scale and not both are E5M2, or all is E4M3 in blocks that split the sum
+// evenly, 1 x 128 of it in one operand and the same or 128 x 128 in the other. Only such products have a workspace; it
+// depends neither on the GPU nor on what computes them.
 bool LibraryHasFp8(const MatMul&);
-// Sizes of the copies of scales in cuBLASLt's layout. They come after that of the bias, a's first.
-//   1 x 128     F32 [k / 128, m]                    rows of one block of columns lie together
-//   128 x 128   F32 [n / 128, k / 128 rounded up to a multiple of 4]
-// ("cuBLAS Library" 13.0, cublasLtMatmul, "1D and 2D block scaling").
-struct Fp8ScaleCopies {
-  Bytes a, b;
+// The same on GPUs of a compute capability, given as 10 * major + minor.
+bool LibraryHasFp8(const MatMul&, int capability);
+// Whether the library then has operands only along the sum, a b^T, so that those that lie across it are transposed
+// first.
+bool Fp8LiesAlongSum(int capability);
+
+// Sizes of the copies of an operand in cuBLASLt's layout; "across" is one that lies across the sum.
+//   codes       [outer, k]                                                       if across
+//   1 x 128     F32 [k / 128, outer]                                             unless across, which has them so
+//   128 x 128   F32 [outer / 128, k / 128 rounded up to a multiple of 4]         always
+// ("cuBLAS Library" 13.0, cublasLtMatmul, "128-element 1D and 128x128 2D Block Scaling"). They come after that of the
+// bias: a's codes, b's codes, a's scales, b's scales.
+struct Fp8Copies {
+  Bytes codes, scales;
 };
 inline constexpr int64_t kFp8ScalesAlign = 4;
-Fp8ScaleCopies CudaFp8ScaleCopies(const MatMul&);
+Fp8Copies CudaFp8CopiesOfA(const MatMul&);
+Fp8Copies CudaFp8CopiesOfB(const MatMul&);
 }  // namespace rules
 
 }  // namespace twofold::ops

@@ -1,9 +1,15 @@
 // Matrix products without a library: plain loops on the stream's thread.
+//
+// Of products of FP8 operands it refuses those that cuBLASLt's manual does not have ("cuBLAS Library" 13.0,
+// cublasLtMatmul and "Narrow Precision Data Types Usage"). With TWOFOLD_EMULATED_FP8=NO_ALGORITHM it finds no algorithm
+// for any of them, and with FAILS it finds one that then does not start.
 #include "kernels/cuda/libraries.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <vector>
 
+#include "kernels/cuda/algorithm_choice.h"
 #include "kernels/cuda/capability.h"
 #include "kernels/cuda/functions.h"
 #include "kernels/cuda/launch.h"
@@ -118,10 +124,38 @@ void MultiplyNow(const LibraryProduct& p, const Libraries::Operands& on, bool tf
   }
 }
 
+bool Aligned(const void* address) { return AlignmentOf(address) == 16; }
+
+// What the manual demands of FP8 operands on a GPU; "" if the product has it.
+std::string WhyNotInManual(const LibraryProduct& p, const Libraries::Operands& on, Capability gpu) {
+  using ops::Fp8Format;
+  const bool any_layout = gpu.major == 10 || gpu.major == 11,
+             e5m2_twice = p.a.format == Fp8Format::kE5M2 && p.b.format == Fp8Format::kE5M2;
+  if (gpu.number() < 89) return "no FP8 before 8.9";
+  if (!any_layout && (!p.transpose_a || p.transpose_b)) return "FP8 in another layout than TN";
+  if (e5m2_twice) return "E5M2 in both operands";
+  for (const LibraryMatrix* m : {&p.a, &p.b, &p.d}) {
+    if (m->leading * ElementSize(m->type) % 16 != 0 || m->rows % 16 != 0 || m->columns % 16 != 0)
+      return "FP8 sizes that are not multiples of 16";
+  }
+  if (!Aligned(on.a) || !Aligned(on.b) || !Aligned(on.d)) return "FP8 operands that are not aligned";
+  if (p.a.scales == LibraryScales::kOne && p.b.scales == LibraryScales::kOne) return "";
+  if (p.a.scales == LibraryScales::kOne || p.b.scales == LibraryScales::kOne) return "scales of blocks of one operand";
+  if (gpu.number() != 90) return "scales of blocks on another GPU than 9.0";
+  if (p.a.scales == LibraryScales::kSquares && p.b.scales == LibraryScales::kSquares) return "128 x 128 by 128 x 128";
+  if (!Aligned(on.a_scales) || !Aligned(on.b_scales)) return "scales of blocks that are not aligned";
+  return "";
+}
+
 }  // namespace
 
 struct Libraries::Handles {
   Options options;
+  Capability gpu = CapabilityOfCurrentGpu();
+  std::string fp8 = [] {
+    const char* const value = std::getenv("TWOFOLD_EMULATED_FP8");
+    return std::string(value == nullptr ? "" : value);
+  }();
 };
 
 Libraries::Libraries(const Options& options)
@@ -144,7 +178,14 @@ bool Libraries::MultiplyFused(const LibraryProduct& p, const Operands& on, cudaS
   return true;
 }
 
+std::string Libraries::WhyNoFp8(const LibraryProduct& p, const Operands& on, cudaStream_t) {
+  const std::string why =
+      handles_->fp8 == "NO_ALGORITHM" ? "it is told to refuse FP8" : WhyNotInManual(p, on, handles_->gpu);
+  return why.empty() ? "" : "the emulation has no algorithm: " + why;
+}
+
 std::string Libraries::MultiplyFp8(const LibraryProduct& p, const Operands& on, cudaStream_t stream) {
+  if (handles_->fp8 == "FAILS") return "the emulation is told to fail";
   Multiply(p, on, stream);
   return "";
 }

@@ -5,11 +5,11 @@
 // f32 and f64 products follow the law of bf16 with rates scaled by the data sheet's peaks. A gradient of weights that
 // is added to writes and reads its sums. Products of FP8 operands follow the law of fp8 or, if 128 elements share a
 // scale, of fp8_block, without the tables' time for quantising x, which is an operation of its own here
-// (ops::QuantiseFp8); all three products have the layout of the tables.
+// (ops::QuantiseFp8); all three products have the layout of the tables, to which operands come by copies
+// (fp8_copies.h).
 //
 // Assumes: scaled laws hold for types that no table has.
-// Ignores: a fused GELU's own time; the copies in another layout that Hopper's FP8 products need of operands that
-// backward sums over rows.
+// Ignores: a fused GELU's own time.
 // Calibrated from: see the laws.
 #pragma once
 

@@ -1,6 +1,8 @@
 // Which products in FP8 cuBLASLt is asked for, on which GPU, and what workspace they have.
 #include "kernels/cuda/fp8_choice.h"
 
+#include <array>
+
 #include "core/base/strings.h"
 #include "gmock/gmock.h"
 #include "kernels/cuda/product.h"
@@ -36,6 +38,13 @@ struct Fp8ChoiceTest : testing::Test {
   ops::MatMul ForwardInBlocks(int64_t k = 256) {
     return Product(false, true, Fp8Blocks::kRow, Fp8Blocks::kSquare, 32, 160, k);
   }
+  // In blocks, dx = dy W, and dW = dy^T x.
+  ops::MatMul InputsInBlocks() { return Product(false, false, Fp8Blocks::kRow, Fp8Blocks::kSquare, 32, 160, 5 * 128); }
+  ops::MatMul WeightsInBlocks() {
+    ops::MatMul o = Product(true, false, Fp8Blocks::kColumn, Fp8Blocks::kColumn);
+    o.a_scaling.format = Fp8Format::kE4M3;
+    return o;
+  }
   static std::string Why(const ops::MatMul& o, Capability gpu, size_t version = kVersion) {
     return WhyNoLibraryFp8(o, gpu, version);
   }
@@ -48,14 +57,16 @@ TEST_F(Fp8ChoiceTest, ForwardIsTheLibrarysWhereverThereIsFp8) {
     EXPECT_EQ(Why(Forward(), gpu), "") << gpu.major;
 }
 
-TEST_F(Fp8ChoiceTest, BackwardIsTheLibrarysWhereItHasOtherLayouts) {
+TEST_F(Fp8ChoiceTest, BackwardIsTooOfOperandsThatAreTransposedWhereTheyMustBe) {
   const ops::MatMul products[] = {Product(false, false, Fp8Blocks::kTensor, Fp8Blocks::kTensor),
                                   Product(true, false, Fp8Blocks::kTensor, Fp8Blocks::kTensor)};
   for (const ops::MatMul& o : products) {
-    for (const Capability gpu : {kAda, kHopper, kGeForce})
-      EXPECT_THAT(Why(o, gpu), HasSubstr("other layouts than a b^T on compute capability 10.x")) << gpu.major;
-    for (const Capability gpu : {kBlackwell, kThor}) EXPECT_EQ(Why(o, gpu), "") << gpu.major;
+    for (const Capability gpu : {kAda, kHopper, kBlackwell, kThor, kGeForce}) EXPECT_EQ(Why(o, gpu), "") << gpu.major;
   }
+  for (const Capability gpu : {kAda, kHopper, kGeForce})
+    EXPECT_TRUE(Fp8Choice(false, gpu, kVersion).along_sum()) << gpu.major;
+  for (const Capability gpu : {kBlackwell, Capability{10, 3}, kThor})
+    EXPECT_FALSE(Fp8Choice(false, gpu, kVersion).along_sum()) << gpu.major;
 }
 
 TEST_F(Fp8ChoiceTest, BlocksAreTheLibrarysOnHopperAlone) {
@@ -65,10 +76,16 @@ TEST_F(Fp8ChoiceTest, BlocksAreTheLibrarysOnHopperAlone) {
   for (const Capability gpu : {kAda, kBlackwell, kGeForce})
     EXPECT_THAT(Why(ForwardInBlocks(), gpu), HasSubstr("on compute capability 9.0 alone")) << gpu.major;
   EXPECT_THAT(Why(ForwardInBlocks(16 * 9), kHopper), HasSubstr("of 128 along the sum"));
-  const ops::MatMul back = Product(false, false, Fp8Blocks::kRow, Fp8Blocks::kSquare),
-                    weights = Product(true, false, Fp8Blocks::kColumn, Fp8Blocks::kColumn);
-  for (const ops::MatMul& o : {back, weights})
-    EXPECT_THAT(Why(o, kBlackwell), HasSubstr("only where both operands lie along the sum"));
+  for (const ops::MatMul& o : {InputsInBlocks(), WeightsInBlocks()}) {
+    EXPECT_EQ(Why(o, kHopper), "");
+    EXPECT_THAT(Why(o, kBlackwell), HasSubstr("on compute capability 9.0 alone"));
+  }
+  constexpr Fp8Blocks kRow = Fp8Blocks::kRow, kColumn = Fp8Blocks::kColumn, kSquare = Fp8Blocks::kSquare;
+  EXPECT_EQ(Why(Product(false, true, kSquare, kRow), kHopper), "");
+  for (const auto& [a, b] : {std::pair(kSquare, kSquare), {kColumn, kSquare}, {kRow, kColumn}, {kRow, kRow}}) {
+    const bool tb = b == kColumn;  // 128 elements of b share a scale across the sum
+    EXPECT_THAT(Why(Product(false, tb, a, b), kHopper), HasSubstr("which lie along the sum")) << static_cast<int>(a);
+  }
 }
 
 TEST_F(Fp8ChoiceTest, SizesTypesAndAddressesAreTheLibrarys) {
@@ -92,6 +109,9 @@ TEST_F(Fp8ChoiceTest, SizesTypesAndAddressesAreTheLibrarys) {
   ops::MatMul off = Forward();
   off.a = shifted.Blank(off.a.shape(), DType::kU8);
   EXPECT_THAT(Why(off, kHopper), HasSubstr("aligned to 16 bytes"));
+  ops::MatMul weights = WeightsInBlocks();
+  weights.a_scaling.scales = shifted.Blank(weights.a_scaling.scales.shape(), DType::kF32);
+  EXPECT_THAT(Why(weights, kHopper), HasSubstr("aligned to 16 bytes"));
 }
 
 TEST_F(Fp8ChoiceTest, TheWorkspaceIsThatOfTheLibraryWhateverTheGpu) {
@@ -101,11 +121,15 @@ TEST_F(Fp8ChoiceTest, TheWorkspaceIsThatOfTheLibraryWhateverTheGpu) {
   ops::MatMul bias = Forward();
   bias.bias = lab.Blank({48}, DType::kBF16);
   EXPECT_EQ(bytes(bias), kLibrary + 512);
-  EXPECT_EQ(bytes(Product(false, false, Fp8Blocks::kTensor, Fp8Blocks::kTensor)), kLibrary);
+  // 256 x 48 codes of b, and also 256 x 32 of a
+  EXPECT_EQ(bytes(Product(false, false, Fp8Blocks::kTensor, Fp8Blocks::kTensor)), kLibrary + 256 * 48);
+  EXPECT_EQ(bytes(Product(true, false, Fp8Blocks::kTensor, Fp8Blocks::kTensor)), kLibrary + 256 * (48 + 32));
   // 32 x 5 scales of a in 640 bytes; 2 x 8 of b in 64
   EXPECT_EQ(bytes(ForwardInBlocks(5 * 128)), kLibrary + 1024 + 512);
   EXPECT_EQ(bytes(ForwardInBlocks(16 * 9)), 0);
-  EXPECT_EQ(bytes(Product(true, false, Fp8Blocks::kColumn, Fp8Blocks::kColumn)), 0);
+  // The same copies of scales, and 640 x 160 codes of b. Scales that lie across the sum are not copied.
+  EXPECT_EQ(bytes(InputsInBlocks()), kLibrary + 640 * 160 + 1024 + 512);
+  EXPECT_EQ(bytes(WeightsInBlocks()), kLibrary + 256 * (48 + 32));
   EXPECT_EQ(bytes(Product(false, true, Fp8Blocks::kTensor, Fp8Blocks::kTensor, 32, 48, 0)), 0);
 }
 
@@ -120,6 +144,29 @@ TEST_F(Fp8ChoiceTest, TheLibrarysAIsOurB) {
   EXPECT_EQ(weights.b.format, Fp8Format::kE5M2);
   EXPECT_FALSE(weights.transpose_a);
   EXPECT_TRUE(weights.transpose_b);
+}
+
+TEST_F(Fp8ChoiceTest, WhatLiesAcrossTheSumIsTurned) {
+  const LibraryProduct p =
+      AlongSum(PlanOf(Product(true, false, Fp8Blocks::kTensor, Fp8Blocks::kTensor), false, false).product);
+  EXPECT_TRUE(p.transpose_a);
+  EXPECT_FALSE(p.transpose_b);
+  EXPECT_EQ(p.inner(), 256);
+  EXPECT_THAT((std::array{p.a.rows, p.a.columns, p.a.leading}), ElementsAre(256, 48, 256));
+  EXPECT_THAT((std::array{p.b.rows, p.b.columns, p.b.leading}), ElementsAre(256, 32, 256));
+  const LibraryProduct forward = PlanOf(Forward(), false, false).product;
+  EXPECT_TRUE(AlongSum(forward) == forward);
+}
+
+TEST_F(Fp8ChoiceTest, RemembersWhatTheLibraryRefuses) {
+  Fp8Choice choice(false, kHopper, kVersion);
+  const auto key = [](const ops::MatMul& o) {
+    return KeyOf(PlanOf(o, false, false).product, nullptr, nullptr, nullptr, 0);
+  };
+  EXPECT_EQ(choice.WhyRefused(key(Forward())), "");
+  choice.Refused(key(Forward()), "so");
+  EXPECT_EQ(choice.WhyRefused(key(Forward())), "so");
+  EXPECT_EQ(choice.WhyRefused(key(ForwardInBlocks())), "");
 }
 
 TEST_F(Fp8ChoiceTest, EachKernelAndReasonIsToldOnce) {
