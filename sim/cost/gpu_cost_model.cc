@@ -66,7 +66,7 @@ double GpuCostModel::Tiled(const ProductShape& p, double peak, int64_t element_s
 Estimate GpuCostModel::TimeOf(const ops::Op& op, int64_t parts) {
   const std::optional<TwoPasses> passes = Unfused(op);
   if (passes.has_value() && Names(ops::Key(passes->joined).name)) {
-    const Estimate a = Time(passes->main), b = Time(passes->joined);
+    const Estimate a = TimeOf(passes->main, parts), b = Time(passes->joined);
     const Seconds launch(device_.launch_us() * 1e-6);
     return {a.seconds + b.seconds,
             a.low + b.low,

@@ -1,26 +1,18 @@
 // How a simulated run ends when a rank fails: the first cause is named with rank, call, group, sequence number and
 // sizes, nobody hangs, partial results come back, and neither the process of the simulation nor a file is left behind.
-#include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 
-#include "backends/host/interrupt.h"
-#include "backends/simulated/child.h"
 #include "core/base/errors.h"
 #include "core/base/strings.h"
 #include "gmock/gmock.h"
@@ -304,158 +296,6 @@ TEST_P(Failures, MismatchInASubGroupNamesRanksOfTheWorldAndTheGroups) {
             "rank 3 calls all_reduce(sum) of f32[7] (28 bytes)");
 }
 
-// ---- Interrupts, and the death of the parent ----
-
-// As senders do it: to the process, to all of its group, to every process of a job.
-TEST_P(Failures, AnInterruptEndsTheRanksInOrder) {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    const auto before = std::signal(signal, SIG_DFL);  // nohup may have started the test
-    const RunResult result = Run(2, [signal](RankContext& c) -> std::string {
-      c.SetPartialResult("so far");
-      if (c.rank() == 0) {
-        for (const pid_t who : {getppid(), getppid(), getpid()}) {
-          kill(who, signal);
-          std::this_thread::sleep_for(std::chrono::milliseconds(20));
-        }
-        while (true) {
-          c.CheckInterrupt();
-          std::this_thread::yield();
-        }
-      }
-      c.world().Barrier().Wait();
-      return "";
-    });
-    EXPECT_EQ(result.status.code(), Code::kCancelled);
-    EXPECT_EQ(Message(result), "rank 0: interrupted");
-    EXPECT_THAT(result.results, Each("so far"));
-    std::signal(signal, before);
-  }
-}
-
-// By the parent and the child; another signal is passed on all the same.
-TEST_P(Failures, AnIgnoredInterruptStaysIgnored) {
-  const auto hang_up = std::signal(SIGHUP, SIG_IGN), interrupt = std::signal(SIGINT, SIG_IGN);
-  const auto on_signal = [this](int signal) {
-    return Run(1, [signal](RankContext& c) -> std::string {
-      for (const pid_t who : {getppid(), getpid()}) kill(who, signal);
-      while (signal == SIGTERM) c.CheckInterrupt();
-      c.CheckInterrupt();
-      return "";
-    });
-  };
-  EXPECT_TRUE(on_signal(SIGHUP).status.ok());
-  EXPECT_EQ(on_signal(SIGTERM).status.code(), Code::kCancelled);
-  EXPECT_EQ(std::signal(SIGHUP, hang_up), SIG_IGN);
-  EXPECT_EQ(std::signal(SIGINT, interrupt), SIG_IGN);
-}
-
-// Before there is a simulation to end: it is ended once there is one.
-TEST_P(Failures, AnInterruptBeforeTheSimulationEndsIt) {
-  const host::InterruptScope interrupt;
-  kill(getpid(), SIGTERM);
-  const RunResult result = Run(1, [](RankContext& c) -> std::string {
-    while (true) c.CheckInterrupt();
-  });
-  EXPECT_EQ(result.status.code(), Code::kCancelled);
-}
-
-TEST_P(Failures, ASecondInterruptEndsARankThatLooksAfterNone) {
-  const RunResult result = Run(2, [](RankContext& c) -> std::string {
-    while (c.rank() == 0) {
-      kill(getppid(), SIGINT);
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
-    return "";
-  });
-  EXPECT_EQ(result.status.code(), Code::kCancelled);
-  EXPECT_EQ(Message(result), "interrupted twice: the simulation was ended at once");
-}
-
-// Two seconds in all, with what is then to be written; what ranks had done before is kept.
-TEST(SimulatedInterrupt, EndsARankThatComputesOn) {
-  const auto start = std::chrono::steady_clock::now();
-  const RunResult result = RunRanks(
-      {"Interrupted", kStar, spec::Simulated::SYMBOLIC}, 3,
-      [](RankContext& c) -> std::string {
-        c.SetPartialResult(StrCat("of the first step of rank ", c.rank()));
-        if (c.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
-        c.world().Barrier().Wait();
-        c.CheckInterrupt();
-        c.world().Barrier().Wait();
-        c.SetPartialResult("not between steps");
-        if (c.rank() == 0) kill(getppid(), SIGTERM);
-        for (std::atomic<int> work = 0; c.rank() == 0; ++work) {
-        }
-        c.world().Barrier().Wait();
-        return "";
-      },
-      /*timeout_s=*/4);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
-  EXPECT_EQ(result.status.code(), Code::kCancelled) << result.status;
-  EXPECT_THAT(Message(result), HasSubstr("interrupted: the simulation did not reach the end of a step within 1 s"));
-  EXPECT_THAT(result.results, testing::ElementsAre("of the first step of rank 0", "of the first step of rank 1",
-                                                   "of the first step of rank 2"));
-}
-
-// The system's own signal at a parent's death comes at the end of the thread that forked.
-TEST(SimulatedChild, DoesNotEndWithTheThreadThatForkedIt) {
-  int started[2], said[2];
-  ASSERT_EQ(pipe(started), 0);
-  ASSERT_EQ(pipe(said), 0);
-  const pid_t parent = fork();
-  if (parent == 0) {
-    close(said[0]);
-    std::thread forks([&] {
-      (void)RunInChild([&] {
-        for (const int end : {started[1], said[1]}) {
-          if (write(end, ".", 1) != 1) _exit(1);
-          std::this_thread::sleep_for(std::chrono::milliseconds(200));
-        }
-        return outcome::Outcome();
-      });
-    });
-    char byte;
-    if (read(started[0], &byte, 1) != 1) _exit(1);
-    pthread_cancel(forks.native_handle());
-    forks.join();
-    close(said[1]);
-    while (true) pause();
-  }
-  close(said[1]);
-  char byte = 0;
-  EXPECT_EQ(read(said[0], &byte, 1), 1) << "it has ended before it could say anything";
-  kill(parent, SIGKILL);
-  EXPECT_EQ(waitpid(parent, nullptr, 0), parent);
-  for (const int end : {started[0], started[1], said[0]}) close(end);
-}
-
-TEST_P(Failures, TheSimulationDiesWithItsParent) {
-  prctl(PR_SET_CHILD_SUBREAPER, 1);  // what the parent leaves behind comes to us
-  int ends[2];
-  ASSERT_EQ(pipe(ends), 0);
-  const pid_t parent = fork();
-  if (parent == 0) {
-    close(ends[0]);
-    Run(1, [&ends](RankContext&) -> std::string {
-      const pid_t self = getpid();
-      if (write(ends[1], &self, sizeof self) != sizeof self) _exit(1);
-      while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
-    });
-    _exit(0);
-  }
-  close(ends[1]);
-  pid_t simulation = 0;
-  ASSERT_EQ(read(ends[0], &simulation, sizeof simulation), static_cast<ssize_t>(sizeof simulation));
-  kill(parent, SIGKILL);
-  AwaitProcess(parent, "the parent");
-  char byte;
-  EXPECT_EQ(read(ends[0], &byte, 1), 0) << "its end of the pipe closes as it dies";
-  const int status = AwaitProcess(simulation, "the simulation");
-  EXPECT_TRUE(WIFSIGNALED(status));
-  close(ends[0]);
-  prctl(PR_SET_CHILD_SUBREAPER, 0);
-}
-
 TEST_P(Failures, ARunAfterFailedOnesIsSound) {
   EXPECT_FALSE(Run(2, [](RankContext&) -> std::string { throw std::runtime_error("x"); }).status.ok());
   EXPECT_FALSE(Run(2, [](RankContext&) -> std::string { exit(0); }).status.ok());
@@ -482,115 +322,6 @@ TEST_P(Failures, FailingAmidTrafficIsSafe) {
     });
     EXPECT_EQ(Message(result), "rank 3: std::runtime_error: amid");
   }
-}
-
-// ---- Folded ranks: one actor stands for all, so that what is found is what all do alike ----
-
-class FoldedFailures : public testing::Test {
- protected:
-  RunResult Run(int ranks, const RankFunction& fn, double timeout_s = 60) {
-    return RunRanks({"Folded", kStar, spec::Simulated::SYMBOLIC}, ranks, fn, timeout_s, spec::Simulated::AUTO);
-  }
-};
-
-TEST_F(FoldedFailures, AnExceptionOfAllIsTheFirstOnes) {
-  const RunResult result = Run(4, [](RankContext& c) -> std::string {
-    c.SetPartialResult("so far");
-    throw std::runtime_error("injected");
-  });
-  EXPECT_EQ(Message(result), "rank 0: std::runtime_error: injected");
-  EXPECT_THAT(result.results, testing::AllOf(testing::SizeIs(4), Each("so far")));
-  EXPECT_THAT(result.notes, testing::Contains("ranks are folded: rank 0 stands for all 4"));
-}
-
-TEST_F(FoldedFailures, AnExitAndAHangAreFound) {
-  const RunResult exited = Run(4, [](RankContext& c) -> std::string {
-    c.world().Barrier().Wait();
-    exit(3);
-  });
-  EXPECT_EQ(Message(exited),
-            "rank 0: the simulation's process ended with exit status 3 while this rank was running; its last call was "
-            "barrier (0 bytes), "
-            "collective 1 of group world");
-  const RunResult hung = Run(
-      4,
-      [](RankContext&) -> std::string {
-        while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
-      },
-      0.5);
-  EXPECT_EQ(hung.status.code(), Code::kDeadlineExceeded);
-  EXPECT_THAT(hung.notes, testing::Contains("ranks are folded: rank 0 stands for all 4"));
-}
-
-// ---- The way of an outcome from the simulation's process ----
-
-// One string in many places: what it would take is told without having it.
-TEST(RunInChild, RefusesAnOutcomeThatIsTooLargeForAMessage) {
-  const auto outcome = RunInChild([] {
-    auto* const megabyte = new std::string(1 << 20, 'x');
-    outcome::Outcome large;
-    for (int i = 0; i < 2200; ++i) large.mutable_results()->UnsafeArenaAddAllocated(megabyte);
-    large.set_code(0);
-    return large;
-  });
-  ASSERT_TRUE(outcome.ok()) << outcome.status();
-  EXPECT_EQ(outcome->code(), static_cast<int>(Code::kInternal));
-  EXPECT_THAT(outcome->message(), AllOf(HasSubstr("the simulation's outcome takes 23068"),
-                                        HasSubstr("trace fewer ranks or steps (trace.ranks, trace.last_steps)")));
-}
-
-// Writes to the pipe in the place of the outcome, and ends well. Pipes that this process was started with do not close
-// on exec.
-outcome::Outcome LeaveInPipe(std::string_view bytes) {
-  for (int fd = 3; fd < 256; ++fd) {
-    struct stat what;
-    const bool own = (fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0;
-    if (own && fstat(fd, &what) == 0 && S_ISFIFO(what.st_mode) && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY)
-      (void)!write(fd, bytes.data(), bytes.size());
-  }
-  _exit(0);
-}
-
-TEST(RunInChild, RefusesAnOutcomeThatIsCutShortOrNone) {
-  EXPECT_THAT(std::string(RunInChild([] { return LeaveInPipe("."); }).status().message()),
-              HasSubstr("is truncated: 1 bytes"));
-  const std::string cut({'\7', 0, 0, 0, 0, 0, 0, 0, 'x', '.'});
-  EXPECT_THAT(std::string(RunInChild([&] { return LeaveInPipe(cut); }).status().message()),
-              HasSubstr("is truncated: 10 bytes of 15"));
-  const std::string garbage({'\2', 0, 0, 0, 0, 0, 0, 0, '\377', '.'});
-  EXPECT_THAT(std::string(RunInChild([&] { return LeaveInPipe(garbage); }).status().message()),
-              HasSubstr("2 bytes that are not a complete twofold.outcome.Outcome"));
-}
-
-// ---- Folded ranks ----
-
-// What ranks do not do alike is no failure: they are simulated one by one.
-TEST_F(FoldedFailures, MessagesUnfoldTheRanks) {
-  const RunResult result = Run(2, [](RankContext& c) -> std::string {
-    Tensor t = Zeros(c, 10);
-    (c.rank() == 0 ? c.world().Send(t, 1) : c.world().Recv(t, 0)).Wait();
-    return std::to_string(c.rank());
-  });
-  EXPECT_TRUE(result.status.ok()) << result.status;
-  EXPECT_THAT(result.results, testing::ElementsAre("0", "1"));
-  EXPECT_THAT(result.notes, testing::Contains("ranks were not folded: identical ranks send messages to each other"));
-}
-
-TEST_F(FoldedFailures, UnequalCountsUnfoldTheRanksAndAreCompared) {
-  auto exchange = [](RankContext& c, std::vector<int64_t> in, std::vector<int64_t> out) -> std::string {
-    Tensor a = Zeros(c, 10), b = Zeros(c, 10);
-    c.world().AllToAllV(b, out, a, in).Wait();
-    return "whole";
-  };
-  const RunResult alike = Run(2, [&](RankContext& c) { return exchange(c, {2, 2}, {2, 2}); });
-  EXPECT_TRUE(alike.status.ok()) << alike.status;
-  EXPECT_THAT(alike.notes, testing::Contains("ranks are folded: rank 0 stands for all 2"));
-  const RunResult wrong = Run(2, [&](RankContext& c) { return exchange(c, {2, 3}, {2, 3}); });
-  EXPECT_EQ(wrong.status.code(), Code::kInvalidArgument);
-  EXPECT_EQ(Message(wrong),
-            "collective mismatch in group world, collective 1: rank 0 calls all_to_all_v expecting 3 elements (12 "
-            "bytes) from rank 1 "
-            "of the group, rank 1 calls all_to_all_v sending 2 elements (8 bytes) to rank 0 of the group");
 }
 
 }  // namespace failures_test
