@@ -5,6 +5,13 @@
 
 namespace twofold::sim {
 
+// The spread when both have come: two moments, and how far ranks are apart then. What has come for the average rank may
+// not have come for the slowest.
+static Spread AtBoth(double time, const Spread& spread, double other_time, const Spread& other) {
+  return other_time > time ? AfterWaiting(spread, other_time - time, other)
+                           : AfterWaiting(other, time - other_time, spread);
+}
+
 void TimePoint::Resolve(double time, const Spread& spread) {
   TWOFOLD_CHECK(!known_, "a point in time is resolved once");
   time_ = time, spread_ = spread;
@@ -35,21 +42,19 @@ void Timeline::Advance(double seconds, double not_before, std::string_view name,
   if (queue_.back().kind != Command::kStretch) Push({.kind = Command::kStretch});
   Stretch& s = queue_.back().stretch;
   s.add += seconds, s.deviation += apart.deviation;
-  if (not_before > s.least) {
-    s.of_least = AfterWaiting(s.of_least, not_before - s.least, apart.issuer);
-    s.least = not_before;
-  }
+  s.of_least = AtBoth(s.least, s.of_least, not_before, apart.issuer);
+  s.least = std::max(s.least, not_before);
   s.least += seconds, s.of_least.own += apart.deviation;
 }
 
 void Timeline::Pass(double seconds, double not_before, const Apart& apart) {
-  if (not_before > time_) WaitUntil(not_before, apart.issuer);
+  WaitUntil(not_before, apart.issuer);
   time_ += seconds, spread_.own += apart.deviation;
 }
 
 void Timeline::WaitUntil(double time, const Spread& spread) {
-  spread_ = AfterWaiting(spread_, time - time_, spread);
-  time_ = time;
+  spread_ = AtBoth(time_, spread_, time, spread);
+  time_ = std::max(time_, time);
 }
 
 void Timeline::Span(double seconds, double not_before, std::string_view name, std::string_view label,
@@ -60,12 +65,10 @@ void Timeline::Span(double seconds, double not_before, std::string_view name, st
 }
 
 void Timeline::PassWait(const TimePoint& until, std::string_view name) {
-  if (until.time() <= time_) {  // it had come for the average rank; perhaps not for the slowest
-    spread_ = AfterWaiting(until.spread(), time_ - until.time(), spread_);
-    return;
+  if (until.time() > time_) {
+    stalled_ += until.time() - time_;
+    if (wait_tracer_ && !name.empty()) wait_tracer_(name, time_, until.time());
   }
-  stalled_ += until.time() - time_;
-  if (wait_tracer_ && !name.empty()) wait_tracer_(name, time_, until.time());
   WaitUntil(until.time(), until.spread());
 }
 
@@ -129,10 +132,7 @@ void Timeline::Resume() {
       case Command::kStretch: {
         const Stretch& s = head.stretch;
         time_ += s.add, spread_.own += s.deviation;
-        if (s.least > time_)
-          WaitUntil(s.least, s.of_least);
-        else
-          spread_ = AfterWaiting(s.of_least, time_ - s.least, spread_);
+        WaitUntil(s.least, s.of_least);
         break;
       }
       case Command::kSpan: Span(head.seconds, head.not_before, head.name, head.label, head.apart, head.shape); break;

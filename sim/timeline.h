@@ -116,7 +116,7 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   void Span(double seconds, double not_before, std::string_view name, std::string_view label, const Apart& apart,
             std::string_view shape);
   void Pass(double seconds, double not_before, const Apart& apart);
-  void WaitUntil(double time, const Spread& spread);  // later than its present time
+  void WaitUntil(double time, const Spread& spread);
   void PassWait(const TimePoint& until, std::string_view name);
 
   TimePointPtr NewRecord();

@@ -27,6 +27,10 @@ class Times final : public LeastTimes {
       slowdown_ *= std::min(1.0, *std::min_element(plan_.compute_factors.begin(), plan_.compute_factors.end()));
   }
 
+  void SetLayout(const spec::Parallel& parallel) override {
+    copies_ = RingCopiesOf(parallel, plan_.tp_overlap, plan_.machine.communication_launch_seconds);
+  }
+
   Seconds Operation(const ops::Op& op) override { return plan_.costs->Time(op).seconds * slowdown_; }
   double Deviation(const ops::Op& op) override {
     return plan_.compute_factors.empty() && CountsFlops(ops::Key(op).name) ? plan_.machine.speed_spread : 0;
@@ -81,7 +85,7 @@ class Times final : public LeastTimes {
   }
 
   Seconds Message(const std::vector<int>& ranks, int from, int to, double bytes) override {
-    const Key key(-1 - from, to, bytes, NumberOf(ranks));
+    const Key key(-1 - from, to, bytes, NumberOfMessages(ranks));
     const auto [at, fresh] = known_.try_emplace(key, 0);
     if (!fresh) return Seconds(at->second);
     const double seconds = TimeOf(ScheduleOfMessage(ranks, from, to, bytes), EndpointsOf({from, to}));
@@ -136,7 +140,7 @@ class Times final : public LeastTimes {
     double seconds = 0, multiprocessors = 0, bytes = 0;
   };
   const OfMessage& MessageBeside(const std::vector<int>& ranks, int from, int to, double bytes) {
-    const auto [at, fresh] = occupied_by_messages_.try_emplace(Key(-1 - from, to, bytes, NumberOf(ranks)));
+    const auto [at, fresh] = occupied_by_messages_.try_emplace(Key(-1 - from, to, bytes, NumberOfMessages(ranks)));
     if (!fresh) return at->second;
     const int sender = ranks[static_cast<size_t>(from)], receiver = ranks[static_cast<size_t>(to)];
     const sim::Schedule schedule = ScheduleOfMessage(ranks, sender, receiver, bytes);
@@ -149,8 +153,7 @@ class Times final : public LeastTimes {
     sim::Places places = sim::PlacesOf(*plan_.topology, EndpointsOf({from, to}));
     const sim::Places group = sim::PlacesOf(*plan_.topology, EndpointsOf(ranks));
     places.group = &group;
-    const auto& copies = plan_.machine.ring_copies;
-    if (copies && copies->Among(ranks) && places.nodes == 1) return sim::CopyByEngine(bytes);
+    if (AreCopies(ranks) && places.nodes == 1) return sim::CopyByEngine(bytes);
     return plan_.library->Message(bytes, places);
   }
 
@@ -180,7 +183,7 @@ class Times final : public LeastTimes {
   // `from` and `to`: of the group; `sends`: whether the load beside the sender is asked for.
   const std::vector<Load>& LoadsOfMessage(const std::vector<int>& ranks, int from, int to, bool sends, Bytes bytes) {
     const auto size = static_cast<double>(bytes.value());
-    const auto [at, fresh] = loads_.try_emplace({NumberOf(ranks), -1 - from, size, to, sends ? 1 : 0});
+    const auto [at, fresh] = loads_.try_emplace({NumberOfMessages(ranks), -1 - from, size, to, sends ? 1 : 0});
     if (!fresh) return at->second;
     const int sender = ranks[static_cast<size_t>(from)], receiver = ranks[static_cast<size_t>(to)];
     const sim::Schedule schedule = ScheduleOfMessage(ranks, sender, receiver, size);
@@ -213,6 +216,9 @@ class Times final : public LeastTimes {
     recent_[next_recent_++ % recent_.size()] = {ranks, number};
     return number;
   }
+  bool AreCopies(const std::vector<int>& ranks) const { return copies_ && copies_->Among(ranks); }
+  // Of a group whose messages are asked for: another number where they are copies.
+  int NumberOfMessages(const std::vector<int>& ranks) { return 2 * NumberOf(ranks) + (AreCopies(ranks) ? 1 : 0); }
   std::vector<int> EndpointsOf(std::vector<int> ranks) const {
     if (plan_.endpoints.empty()) return ranks;
     for (int& rank : ranks) rank = plan_.endpoints[static_cast<size_t>(rank)];
@@ -279,6 +285,7 @@ class Times final : public LeastTimes {
   Router router_;
   sim::PhaseTimes phases_;
   double slowdown_ = 1;
+  std::optional<RingCopies> copies_;
   absl::flat_hash_map<std::vector<int>, int> numbers_;
   std::array<std::pair<std::vector<int>, int>, 8> recent_;  // of numbers_; empty: none (no group is)
   size_t next_recent_ = 0;

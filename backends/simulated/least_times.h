@@ -29,6 +29,9 @@ namespace twofold {
 class LeastTimes {
  public:
   virtual ~LeastTimes() = default;
+  // The layout of the run whose communications are asked for next. Of its groups of tp, messages may be copies
+  // (ring_copies.h).
+  virtual void SetLayout(const spec::Parallel& /*parallel*/) {}
   virtual Seconds Operation(const ops::Op& op) = 0;
   // The standard deviation of the operation's time among devices, as a share of it (fabric.simulated.noise). 0 where
   // some ranks are slowed, which others wait for.

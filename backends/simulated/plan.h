@@ -13,6 +13,7 @@
 #include "backends/simulated/rank_classes.h"
 #include "core/base/units.h"
 #include "core/device/cost_model.h"
+#include "core/proto/framework.pb.h"
 #include "core/proto/spec.pb.h"
 #include "core/run/file_costs.h"
 #include "sim/collectives/library.h"
@@ -53,7 +54,8 @@ struct SimulationPlan {
   // empty.
   std::vector<int> stand_ins;
   std::string why_not_fold;
-  std::vector<Meetings> meetings;  // by which classes were found
+  std::vector<Meetings> meetings;   // by which classes were found
+  framework::TpOverlap tp_overlap;  // of the framework, whether or not the spec has tp_overlap
   std::vector<std::string> notes;
   Moment building;  // what it took
 };

@@ -186,8 +186,8 @@ absl::Status SetFramework(const spec::Spec& spec, const cluster::Device& device,
   plan.costs = std::make_unique<FrameworkCostModel>(std::move(plan.costs), found->time(), device);
   if (found->time().has_communication_launch_us())
     plan.machine.communication_launch_seconds = found->time().communication_launch_us() * 1e-6;
-  plan.machine.ring_copies =
-      RingCopiesOf(spec.parallel(), found->time().tp_overlap(), plan.machine.communication_launch_seconds);
+  plan.tp_overlap = found->time().tp_overlap();
+  plan.machine.ring_copies = RingCopiesOf(spec.parallel(), plan.tp_overlap, plan.machine.communication_launch_seconds);
   for (const framework::Moved& moved : found->time().moved()) {
     SimulatedMachine::Moved& to = plan.machine.moved.emplace_back();
     to.before =

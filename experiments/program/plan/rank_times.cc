@@ -290,6 +290,7 @@ absl::StatusOr<RankTimes> TimeRank(const spec::Spec& spec, const TimedRank& time
                                    const host::MemoryRules& rules, LeastTimes& times) {
   TrainingOptions run = TrainingOptionsOf(spec);
   run.steps = timed.steps;
+  times.SetLayout(spec.parallel());
   // Where parameters are gathered unit by unit, those of the next units; else whatever there is. From host memory they
   // are moved in a stream of its own, which may be further ahead.
   const spec::Parallel& p = spec.parallel();

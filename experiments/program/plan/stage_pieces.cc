@@ -185,6 +185,7 @@ double StagePieces::SetMessages(const spec::Spec& spec, std::vector<StageTimes>&
       static_cast<double>(boundary.shape.numel()) / static_cast<double>(p.scatter_gather_messages() ? p.tp() : 1);
   const double bytes = elements * static_cast<double>(ElementSize(ToDType(spec.train().precision().parameter())));
   const MeshShape mesh = MeshOf(p);
+  times_.SetLayout(p);
   std::vector<int> ranks;
   for (int s = 0; s < mesh.pp; ++s) ranks.push_back(RankAt(mesh, {.pp = s}));
   double longest = 0;

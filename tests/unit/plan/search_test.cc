@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -135,6 +136,22 @@ TEST(SearchTest, BoundsHoldInPipelines) {
     EXPECT_FALSE(all.ranked.empty()) << text;
     CheckForetold(all);
   }
+}
+
+// One bound is asked about many layouts. Under MEGATRON, messages along tp are copies by copy engines, whatever tp is.
+TEST(SearchTest, BoundsHoldForRingsOfEveryLength) {
+  const Plan all =
+      Find(*MakeJob("framework: MEGATRON model { llama { layers: 2 hidden: 4096 heads: 32 kv_heads: 8 ffn: "
+                    "14336 vocab: 8192 sequence: 4096 } } train { global_batch: 8 micro_batch: 1 precision "
+                    "{ parameter: BF16 } activation_checkpointing { every: 0 } } parallel { pp: 1 cp: 1 "
+                    "sharding: NO_SHARD sequence_parallel: true tp_overlap: true bucket_mib: 25 } fabric { "
+                    "simulated { cluster: \"dgx-h100\" noise: OFF } }",
+                    8),
+           {.gap = 0, .exhaustive = true});
+  std::set<int64_t> lengths;
+  for (const Simulated& s : all.ranked) lengths.insert(s.layout.tp);
+  EXPECT_EQ(lengths, (std::set<int64_t>{2, 4, 8}));
+  CheckForetold(all);
 }
 
 // The seconds that a bound says of the one layout of a job, and those that a simulation does.

@@ -116,6 +116,35 @@ TEST(SpreadTest, WhoIsQueuedAndWaitsForItsHostStaysLate) {
   EXPECT_EQ(last(20).second.own, 3);
 }
 
+// Whether spans are passed at once, added up in the queue, or kept in it one by one since they are traced.
+TEST(SpreadTest, HowSpansAreKeptMakesNoDifference) {
+  const auto end = [](bool queued, bool traced) {
+    auto line = std::make_shared<Timeline>();
+    if (traced) line->SetTracer([](auto...) {});
+    const std::string_view name = traced ? "kernel" : "";
+    auto met = std::make_shared<TimePoint>();
+    if (!queued) met->Resolve(3, {.own = 0.5, .shared = 2, .group = 8, .slowest = 1});
+    line->WaitFor(met);
+    line->Advance(1, 0, name, {}, {.deviation = 0.5, .issuer = {}});
+    line->Advance(1, 2.5, name, {},
+                  {.deviation = 0.5, .issuer = {.own = 7, .slowest = 1}});  // the host came before, its slowest not
+    line->Advance(1, 5.5, name, {}, {.deviation = 0.25, .issuer = {.own = 1, .slowest = 1}});  // it is late
+    line->Advance(1, 6, name, {}, {.deviation = 0.25, .issuer = {.own = 0.5, .slowest = 1}});
+    if (queued) met->Resolve(3, {.own = 0.5, .shared = 2, .group = 8, .slowest = 1});
+    return std::make_pair(line->time(), line->spread());
+  };
+  const auto expected = end(false, false);
+  EXPECT_DOUBLE_EQ(expected.first, 7.5);
+  EXPECT_DOUBLE_EQ(expected.second.own, 6);
+  for (const auto& [queued, traced] : {std::pair(true, false), std::pair(true, true), std::pair(false, true)}) {
+    const auto [time, spread] = end(queued, traced);
+    EXPECT_DOUBLE_EQ(time, expected.first) << queued << traced;
+    EXPECT_DOUBLE_EQ(spread.own, expected.second.own) << queued << traced;
+    EXPECT_DOUBLE_EQ(spread.shared, expected.second.shared) << queued << traced;
+    EXPECT_EQ(spread.group, expected.second.group) << queued << traced;
+  }
+}
+
 TEST(SpreadTest, ALineHasTheSpreadOfWhatItWaitedForLast) {
   auto line = std::make_shared<Timeline>();
   line->Advance(1, 0, {}, {}, {.deviation = 0.25, .issuer = {}});
