@@ -14,8 +14,8 @@
 
 namespace twofold::in_memory {
 
-inline constexpr int kPauses = 256,
-                     kYields = 32;  // some ten microseconds; yields, since there may be more ranks than cores
+// Some ten microseconds. Yields, since there may be more ranks than cores.
+inline constexpr int kPauses = 256, kYields = 32;
 inline constexpr std::chrono::milliseconds kLook(20);
 
 inline void Pause() {
