@@ -233,8 +233,8 @@ Network::Way Network::MakeWay(int number, std::vector<std::vector<int>> pairs, d
     places.group = &GroupsOf(number)[0].places;
     auto like = std::find_if(known.begin(), known.end(), [&places](const auto& k) { return k.first == places; });
     if (like == known.end()) {
-      auto schedule = std::make_shared<const Schedule>(copied && places.nodes == 1 ? CopyByEngine(bytes)
-                                                                                   : library_.Message(bytes, places));
+      auto schedule = std::make_shared<const Schedule>(copied && MayCopy(places) ? CopyByEngine(bytes)
+                                                                                 : library_.Message(bytes, places));
       like = known.insert(like, {std::move(places), std::move(schedule)});
     }
     way.schedules.push_back(like->second);

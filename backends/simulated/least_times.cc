@@ -153,7 +153,7 @@ class Times final : public LeastTimes {
     sim::Places places = sim::PlacesOf(*plan_.topology, EndpointsOf({from, to}));
     const sim::Places group = sim::PlacesOf(*plan_.topology, EndpointsOf(ranks));
     places.group = &group;
-    if (AreCopies(ranks) && places.nodes == 1) return sim::CopyByEngine(bytes);
+    if (AreCopies(ranks) && sim::MayCopy(places)) return sim::CopyByEngine(bytes);
     return plan_.library->Message(bytes, places);
   }
 

@@ -42,8 +42,7 @@ class LeastTimes {
   // (Communication::bytes()).
   virtual Seconds Collective(const std::vector<int>& ranks, Communication::Kind kind, double bytes, int root) = 0;
   // What a communication takes of the device that computes beside it, and for how many seconds (sim/network.h:
-  // Occupation). 0 seconds: nothing, or nothing that
-  // is known before the run.
+  // Occupation). 0 seconds: nothing, or nothing that is known before the run.
   struct Occupation {
     double seconds = 0;
     BesideIt takes = {};

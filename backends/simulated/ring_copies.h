@@ -1,5 +1,6 @@
 // Which messages are copies by the GPUs' copy engines (sim/collectives/copy_engines.h): those of parallel.tp_overlap
-// under a framework that does so (framework.TpOverlap). In a group of tp there are no other messages.
+// under a framework that does so (framework.TpOverlap). In a group of tp there are no other messages. If tp is the
+// whole world, that group is the world's, and there are no pipelines or rings along cp.
 #pragma once
 
 #include <optional>

@@ -105,13 +105,6 @@ absl::Status CheckCommand(LaunchOptions& o) {
   if (const std::string says = FabricOfCommand(o); !says.empty() && says != o.fabric) {
     return InvalidArgument("--fabric=", o.fabric, ", but the command has --fabric=", says, "; leave one of them out");
   }
-  if (o.command[0] != "run" && o.command[0] != "bench" && o.command[0] != "calibrate") {
-    const std::string& word = o.command[0];
-    const bool itself = word == "twofold" || word.ends_with("/twofold");
-    return InvalidArgument(
-        "launch cannot start the command \"", word, "\"; use run, bench or calibrate",
-        itself ? StrCat(": leave \"", word, "\" out") : StrCat(", or --program=", word, " for a program of your own"));
-  }
   if (o.command[0] != "run" || o.print || !RanksAreHere(o)) return absl::OkStatus();
   absl::StatusOr<std::optional<RunWords>> run = ReadRunCommand(o.command, o.fabric);
   if (!run.ok()) return run.status();
@@ -176,6 +169,19 @@ absl::Status CheckReplacements(const LaunchOptions& o) {
   return absl::OkStatus();
 }
 
+// Whether it is a command that launch starts.
+absl::Status CheckWord(const LaunchOptions& o) {
+  if (!o.program.empty()) return absl::OkStatus();
+  if (o.command[0] != "run" && o.command[0] != "bench" && o.command[0] != "calibrate") {
+    const std::string& word = o.command[0];
+    const bool itself = word == "twofold" || word.ends_with("/twofold");
+    return InvalidArgument(
+        "launch cannot start the command \"", word, "\"; use run, bench or calibrate",
+        itself ? StrCat(": leave \"", word, "\" out") : StrCat(", or --program=", word, " for a program of your own"));
+  }
+  return absl::OkStatus();
+}
+
 // As many as are asked for, else as the spec of a run has.
 absl::Status FindRanks(LaunchOptions& o) {
   if (o.asked_ranks) return o.ranks = *o.asked_ranks, absl::OkStatus();
@@ -225,6 +231,7 @@ absl::Status CheckLaunch(LaunchOptions& o) {
   if (o.command.empty() && o.program.empty()) {
     return InvalidArgument("launch: nothing to run; give a command after --, such as `-- run SPEC`");
   }
+  if (const absl::Status s = CheckWord(o); !s.ok()) return s;
   if (const absl::Status s = FindRanks(o); !s.ok()) return s;
   if (const absl::Status s = CheckCounts(o); !s.ok()) return s;
   if (!(o.grace_s >= 0 && o.grace_s <= kMostGrace)) {

@@ -6,7 +6,7 @@
 
 namespace twofold {
 
-// Also fills in what Slurm says (node_rank, master), and `run`.
+// Also fills in `ranks`, what Slurm says (node_rank, master), and `run`.
 absl::Status CheckLaunch(LaunchOptions& o);
 
 }  // namespace twofold

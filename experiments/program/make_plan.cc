@@ -143,6 +143,17 @@ absl::StatusOr<plan::Question> QuestionOf(const PlanAsked& o) {
   return q;
 }
 
+// Of a planned spec without a name, whose file is always called spec.textproto: its runs get a folder named after the
+// model or the spec that was asked about.
+std::string NameOfPlanned(const PlanAsked& asked) {
+  std::string name = asked.spec.empty() ? asked.model : std::filesystem::path(asked.spec).stem().string();
+  const auto unusual = [](char c) {
+    return !absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '.';
+  };
+  std::replace_if(name.begin(), name.end(), unusual, '_');
+  return StrCat(name.empty() ? "spec" : name, "-planned");
+}
+
 absl::StatusOr<double> GapOf(std::string text) {
   double percent = 0;
   const std::string given = text;
@@ -264,30 +275,13 @@ absl::StatusOr<PlanMade> MakePlan(const PlanAsked& o, std::function<void(const s
   absl::StatusOr<plan::Plan> plan = Solve(*question, processes, journal.get(), *shown);
   if (!plan.ok()) return plan.status();
   if (o.what_if && !plan->ranked.empty()) shown->what_if = AnswerVariations(*question, processes, *shown);
-  return PlanMade{*std::move(question), *std::move(plan), *std::move(shown)};
+  return PlanMade{*std::move(question), *std::move(plan), *std::move(shown), NameOfPlanned(o)};
 }
-
-namespace {
-
-// Runs of the planned spec, whose file is always called spec.textproto, get a folder named after the model or the spec
-// that was asked about.
-std::string NameOfPlanned(const plan::Question& question) {
-  const std::filesystem::path file(question.file);
-  const bool model = !file.has_parent_path() && !absl::EndsWith(question.file, "proto") && file.extension() != ".json";
-  std::string name = StrCat((model ? file : file.stem()).string(), "-planned");
-  const auto unusual = [](char c) {
-    return !absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '.';
-  };
-  std::replace_if(name.begin(), name.end(), unusual, '_');
-  return name;
-}
-
-}  // namespace
 
 absl::Status WritePlan(const PlanMade& made, const std::string& folder) {
   spec::Spec winner = made.question.given;
   plan::Apply(made.plan.ranked[0].layout, winner);
-  if (winner.name().empty()) winner.set_name(NameOfPlanned(made.question));
+  if (winner.name().empty()) winner.set_name(made.name);
   return WriteFiles(folder, {{"spec.textproto", SpecFileText(winner)},
                              {"plan.json", JsonText(PlanJson(made.plan, made.shown))},
                              {"layouts.csv", plan::LayoutsCsv(made.plan)}});

@@ -28,6 +28,7 @@ struct PlanMade {
   plan::Question question;
   plan::Plan plan;
   plan::Shown shown;
+  std::string name;  // of the planned spec, if what was asked about has none
 };
 
 // Forks processes, so that the caller must have one thread. With `out`, keeps a journal there, and goes on from it.

@@ -23,7 +23,7 @@ absl::StatusOr<int> MakePlanFor(const PlanOptions& options) {
   const absl::StatusOr<PlanMade> made = MakePlan(o, TellProgress);
   if (HasStatusLine()) ClearStatusLine();
   if (!made.ok()) return made.status();
-  const auto& [question, plan, shown] = *made;
+  const auto& [question, plan, shown, name] = *made;
   if (!question.given.fabric().simulated().has_cluster())
     LogInfo("no --cluster is given, so this plan is for this machine (`twofold list clusters` lists others)");
   std::printf("%s", options.json ? JsonText(PlanJson(plan, shown)).c_str() : PlanText(plan, shown).c_str());

@@ -75,8 +75,10 @@ Estimate FrameworkCostModel::One(const ops::Op& op) {
   Estimate e = OwnTime(op, part);
   if (launch_.has_value()) e.launch = launch_;
   const double factor = FamilyFactor(name) * (known == kernels_.end() ? 1 : known->second.factor());
+  const double least =
+      part != nullptr && parts_side_by_side_ ? kernel_s_ / static_cast<double>(part->parts) : kernel_s_;
   const auto scaled = [&](Seconds t) {
-    const double own = std::min(kernel_s_, t.value());
+    const double own = std::min(least, t.value());
     return Seconds((t.value() - own) * factor + own);
   };
   if (factor != 1) e.seconds = scaled(e.seconds), e.low = scaled(e.low), e.high = scaled(e.high);

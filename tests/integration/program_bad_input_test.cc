@@ -86,6 +86,7 @@ const Row kFlags[] = {
      "see twofold launch --help"},
     {"launch --ranks=0 -- run @/small", 2, "--ranks", "at least 1 (got 0)"},
     {"launch --ranks=2", 2, "launch: nothing to run", "give a command after --"},
+    {"launch -- twofold run @/small", 2, "cannot start the command \"twofold\"", "leave \"twofold\" out"},
     {"launch -- bench all_reduce", 2, "--ranks is required", "only a run has a spec"},
     {"launch -- run @/small --check", 2, "--ranks is required", "leave launch out"},
     {"launch -- run nowhere.textproto", 2, "nowhere.textproto", "cannot be read"},

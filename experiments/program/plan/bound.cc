@@ -88,7 +88,7 @@ Bounds::Quick Bounds::QuickOf(const spec::Spec& spec, bool path) {
   for (int s = 0; s < shape.stages && replicas > 0; ++s) {
     int64_t blocks = 0;
     for (const nn::ModelPart& part : PartsOfStage(parts, s, shape.stages))
-      blocks += part.last_block - part.first_block - part.embedding - part.head;
+      blocks += std::max<int64_t>(0, part.last_block - part.first_block - part.embedding - part.head);
     quick.seconds = std::max(quick.seconds, replicas * static_cast<double>(blocks * shape.micro_batches));
   }
   if (path) {

@@ -8,12 +8,13 @@
 // replicas and for messages only adds to that. There are two such bounds:
 //
 //   quick  composes a stage from pieces (stage_pieces.h). A piece is a stage of a pipeline of three, with as many
-//   blocks each as the
-//          model takes to repeat itself, without replicas. What is timed of it is what one micro-batch takes on it.
-//          Since each is timed with nothing else in flight, a stage with n times the blocks takes at least n times as
-//          long. Pieces are kept by their spec, so that the many layouts that share one pay once. Neither what replicas
-//          exchange nor the update are in it. Where operations are slowed (StagePieces::AreSlowed), that is by cp's
-//          messages alone: what else is in flight may come first and slow them less, and so much is taken off.
+//   blocks
+//          each as the model takes to repeat itself, without replicas. What is timed of it is what one micro-batch
+//          takes on it. Since each is timed with nothing else in flight, a stage with n times the blocks takes at least
+//          n times as long. Pieces are kept by their spec, so that the many layouts that share one pay once. Neither
+//          what replicas exchange nor the update are in it. Where operations are slowed (StagePieces::AreSlowed), that
+//          is by cp's messages alone: what else is in flight may come first and slow them less, and so much is taken
+//          off.
 //   tight  times stage 0 as it is, with its replicas' communication and the update; and those of the others that gather
 //          or reduce in every micro-batch (ZERO_2, ZERO_3, HYBRID_SHARD). A replay of three micro-batches each.
 //
@@ -31,8 +32,8 @@
 // In each step, ranks meet for gradients and for their norm after all that they have computed. So the longest path with
 // these times is a lower bound on the step. Before the norm, others may have less to do; so much is taken off. k is 0
 // (likeness.h) where ranks of a group do different work or are not equally far apart (experts of uneven load, slowed
-// ranks, faults, sites), and where the host has nearly as much to do as the device: who waits for the host may forget
-// its lateness.
+// ranks, faults, sites), and where the host has nearly as much to do as the device: who waits for the host is less
+// late.
 //
 // Where a stage's ranks are not as far from each other as another's (stage_kinds.h), pieces have the least of all
 // stages. Where a later step sends other gradients than the first ones (compression, 1-bit Adam), quick is also tight.

@@ -11,7 +11,7 @@ std::string Found(const std::string& name, const std::string& file) {
   std::error_code none;
   if (!name.ends_with(".textproto") || path.is_absolute() || std::filesystem::exists(path, none)) return name;
   const std::filesystem::path beside = std::filesystem::path(file).parent_path() / path;
-  return std::filesystem::exists(beside, none) ? beside.string() : name;
+  return std::filesystem::exists(beside, none) ? std::filesystem::absolute(beside).lexically_normal().string() : name;
 }
 
 }  // namespace

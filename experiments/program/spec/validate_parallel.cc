@@ -281,9 +281,8 @@ void CheckPipeline(const spec::Spec& spec, const Sizes& sizes, Problems& problem
   if (p.pp() == 1) return CheckNoPipeline(p, problems);
   const int64_t parts = p.pp() * p.virtual_stages();
   const bool empty_ends = spec.model().has_gpt() || spec.model().has_llama() || spec.model().has_moe();
-  if (p.stage_layers_size() > 0) {
-    CheckStageLayers(p, sizes, empty_ends, problems);
-  } else if (parts > sizes.layers) {
+  const bool given = p.stage_layers_size() > 0;
+  if (parts > sizes.layers + (given && empty_ends ? 2 : 0)) {
     const ModelRules& rules = *FindModelRules(spec.model().kind_case());
     problems.Add(
         p.virtual_stages() > 1 ? "parallel.virtual_stages" : "parallel.pp", "parallel.pp * virtual_stages = ", p.pp(),
@@ -291,6 +290,8 @@ void CheckPipeline(const spec::Spec& spec, const Sizes& sizes, Problems& problem
         rules.blocks ? rules.blocks(spec.model()) : StrCat(sizes.path, "layers = ", sizes.layers),
         "; use fewer parts, or more layers",
         empty_ends && parts <= sizes.layers + 2 ? " (or parallel.stage_layers, which may be 0 at both ends)" : "");
+  } else if (given) {
+    CheckStageLayers(p, sizes, empty_ends, problems);
   }
   if (p.virtual_stages() > 1 && p.sharding() == Parallel::NO_SHARD && p.reduce_every_micro_batch()) {
     problems.Add("parallel.reduce_every_micro_batch",
