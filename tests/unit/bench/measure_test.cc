@@ -122,7 +122,7 @@ TEST_F(Idle, KeepsWhatWasDoneWhenMemoryEnds) {
   Request request = RequestFor("all_to_all");
   request.blocks = {10, 1 << 20};  // the second: 12 MB on each side
   EXPECT_EQ(CombineRanks(request, {Measure(request, MiB(16))}).size(), 1u);
-  EXPECT_THAT(out_of_memory_, testing::HasSubstr("out of memory: asked for 12582912 bytes"));
+  EXPECT_THAT(out_of_memory_, testing::HasSubstr("out of memory: asked for 12,582,912 bytes"));
 }
 
 // 12, 16 and 20 MiB in turn, each a segment of its own.

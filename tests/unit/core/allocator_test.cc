@@ -103,8 +103,8 @@ TEST(Allocator, OutOfMemoryNamesRankRequestAndHolders) {
   } catch (const OutOfMemory& e) {
     EXPECT_EQ(e.rank(), 5);
     const std::string what = e.what();
-    EXPECT_NE(what.find("rank 5: out of memory: asked for 20971520 bytes of activations"), std::string::npos) << what;
-    EXPECT_NE(what.find("parameters 31457280"), std::string::npos) << what;
+    EXPECT_NE(what.find("rank 5: out of memory: asked for 20,971,520 bytes of activations"), std::string::npos) << what;
+    EXPECT_NE(what.find("parameters 31,457,280"), std::string::npos) << what;
   }
   EXPECT_EQ(v.stats().live, MiB(30));
 }

@@ -195,7 +195,7 @@ TEST(Replay, RunsOutOfMemoryAsTheRankWould) {
   });
   EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kOutOfMemory);
   EXPECT_THAT(std::string(result.status.message()),
-              HasSubstr("rank 3: out of memory: asked for 4194304 bytes of activations with 1048576 live"));
+              HasSubstr("rank 3: out of memory: asked for 4,194,304 bytes of activations with 1,048,576 live"));
 }
 
 }  // namespace replay_test

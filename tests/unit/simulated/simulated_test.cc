@@ -94,7 +94,7 @@ TEST_F(SimulatedTest, TheHostsMemoryIsBounded) {
   const auto result = Run(spec, fill);
   EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kOutOfMemory);
   EXPECT_THAT(std::string(result.status.message()),
-              HasSubstr("rank 0: out of host memory: asked for 400000000 bytes of optimizer_state"));
+              HasSubstr("rank 0: out of host memory: asked for 400,000,000 bytes of optimizer_state"));
 }
 
 // A transfer behind a collective that fails does nothing to memory that its rank has left behind.
@@ -419,7 +419,7 @@ TEST_F(SimulatedTest, OutOfMemoryIsPredicted) {
   });
   EXPECT_EQ(FailureKind(result.status), RankFailure::Kind::kOutOfMemory) << result.status;
   EXPECT_THAT(std::string(result.status.message()),
-              HasSubstr("rank 1: out of memory: asked for 400000000 bytes of activations"));
+              HasSubstr("rank 1: out of memory: asked for 400,000,000 bytes of activations"));
   EXPECT_EQ(result.results[1], "got here");
 }
 
