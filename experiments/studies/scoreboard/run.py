@@ -18,7 +18,7 @@ import picture  # noqa: E402
 import score  # noqa: E402
 
 STUDIES = ("published_runs", "other_frameworks", "collective_sweeps", "memory_tables", "activation_memory")
-GATE = ("multi_0000", "multi_0014", "single_0000", "single_0119", "sc21_1.7B", "sc21_39.1B", "table5_175B_dp1_selective", "table4/baseline", "table4/baseline-unseen", "single_0209-unseen", "mosaic_00", "mosaic_67",
+GATE = ("multi_0000", "multi_0014", "single_0000", "single_0119", "sc21_1.7B", "sc21_39.1B", "table5_175B_dp1_selective", "table4/baseline", "table4/baseline-unseen", "single_0209-unseen", "mosaic_00", "mosaic_67", "nemo_07",
         "fms_00", "fms_01", "vldb_0", "prequel_16", "prequel_16.memory", "1b3_00.memory", "1b3_24.memory", "a100/8x1/all_reduce/1048576", "h100_sxm-2.23/8x1/all_gather/1048576",
         "h100_sxm-2.23-unseen/8x1/all_gather/1048576", "polaris_nccl_2.21/4x2/all_reduce/1048576", "zero/table-1/7.5B/ZeRO-2/64", "layer/22B/tp8/nothing")
 WHOLE = ("sc21_39.1B", "table5_175B_dp1_selective")  # also run as `--spec` prints them, with all their steps and micro-batches; the gate runs the first alone
