@@ -134,8 +134,9 @@ Examples:
 void AddLaunchCommand(const Command& program, int& exit_status) {
   const Command command = program.AddCommand("launch", "starts ranks as processes");
   auto options = std::make_shared<LaunchOptions>();
-  command.Group("Ranks").AddOption("--ranks=N", options->asked_ranks,
-                                   "number of processes in all, one per rank (default: the spec's, of a run)");
+  command.Group("Ranks").AddOption(
+      "--ranks=N", options->asked_ranks,
+      "number of processes in all, one per rank (default: as many as the spec of a run has)");
   command.AddOption("--fabric=FABRIC", options->fabric,
                     StrCat("the fabric that ranks communicate over (default: that of COMMAND, else ", kDefaultFabric,
                            "; with --program: none)"));

@@ -57,6 +57,7 @@ constexpr Kind kKinds[] = {
     {"shared-cores", "communication threads share cores with compute threads"},
     {"shared-cores", " threads compute on "},
     {"contention", "what computes beside communication takes longer"},
+    {"copied-rings", "tp_overlap: parts within a node are copied"},
     {"profile-threads", "the profile's kernels ran on "},
     {"profile-collectives", "the profile's collectives"},
     {"profile-options", "cuda.time_algorithms is "},

@@ -10,6 +10,7 @@
 #include "experiments/program/topology/output.h"
 #include "experiments/program/topology/subject.h"
 #include "google/protobuf/text_format.h"
+#include "topologies/check_fields.h"
 #include "topologies/import/graphviz.h"
 #include "topologies/import/nccl_xml.h"
 #include "topologies/import/node_file.h"
@@ -66,7 +67,7 @@ absl::Status Export(const Options& o) {
   const double flops = device.f32_flops_per_second() > 0 ? device.f32_flops_per_second() : 1e9;
   const int each = subject->topology->endpoints() / std::max(1, subject->topology->nodes());
   const absl::StatusOr<SimgridXml> xml = SimgridOf(*subject->topology, flops, each * subject->nodes);
-  if (!xml.ok()) return Within(o.cluster, xml.status());
+  if (!xml.ok()) return Within(StrCat(o.cluster, ": "), xml.status());
   return Write(o.out, WriteSimgridXml(*xml));
 }
 

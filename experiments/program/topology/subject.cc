@@ -5,13 +5,10 @@
 
 #include "core/base/strings.h"
 #include "topologies/catalogue.h"
+#include "topologies/check_fields.h"
 #include "topologies/grow.h"
 
 namespace twofold::topology {
-
-absl::Status Within(std::string_view where, const absl::Status& status) {
-  return absl::Status(status.code(), StrCat(where, ": ", std::string(status.message())));
-}
 
 absl::StatusOr<cluster::Cluster> Find(const std::string& name) {
   std::error_code none;
@@ -42,11 +39,11 @@ absl::StatusOr<Subject> Load(const std::string& name, std::optional<int64_t> ask
   if (!nodes.ok()) return nodes.status();
   Subject subject{.cluster = *std::move(c), .nodes = *nodes};
   absl::StatusOr<std::unique_ptr<Topology>> topology = BuildTopology(subject.cluster, subject.nodes);
-  if (!topology.ok()) return Within(name, topology.status());
+  if (!topology.ok()) return Within(StrCat(name, ": "), topology.status());
   subject.topology = *std::move(topology);
   if (!subject.cluster.has_machines()) return subject;
   absl::StatusOr<NodeType> node = BuildNode(subject.cluster.machines());
-  if (!node.ok()) return Within(name, node.status());
+  if (!node.ok()) return Within(StrCat(name, ": "), node.status());
   if (node->graph.vertices.size() > 1) subject.node = *std::move(node);
   return subject;
 }

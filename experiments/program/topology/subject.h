@@ -30,6 +30,4 @@ absl::StatusOr<int> NodesOf(cluster::Cluster& c, std::optional<int64_t> asked);
 
 absl::StatusOr<Subject> Load(const std::string& name, std::optional<int64_t> nodes);
 
-absl::Status Within(std::string_view where, const absl::Status& status);  // "where: ..."
-
 }  // namespace twofold::topology
